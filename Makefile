@@ -1,0 +1,46 @@
+# Everything starts from the python3 at hand: the first call makes .venv, later calls start at once.
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: help demo test check lint types layers bench lock clean
+
+help:  ## what can be made
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 16
+
+.venv/ready: requirements.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Holdfast needs Python 3.11 or later, $(PYTHON) is " + sys.version.split()[0] + ": call make PYTHON=python3.11")'
+	@echo "Setting up .venv (once)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+demo: .venv/ready  ## Holdfast's main job, on a private Postgres
+	@$(BIN)/python -m holdfast.cli.demo
+
+test: .venv/ready  ## the tests that need only python3 and make
+	@$(BIN)/python -m pytest -m "not machine" $(ARGS)
+
+check: lint types layers test  ## lint, types, import layers, tests
+
+lint: .venv/ready  ## ruff
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+
+types: .venv/ready  ## mypy, strict
+	@$(BIN)/mypy
+
+layers: .venv/ready  ## upper layers import lower ones, never the other way round
+	@$(BIN)/lint-imports --no-cache
+
+bench: .venv/ready  ## measure, as ratios
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+lock: .venv/ready  ## pin the newest versions, with hashes and without the address of any registry
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
+		--no-emit-find-links --extra embedded --group dev --upgrade pyproject.toml -o requirements.lock
+
+clean:  ## forget .venv and every cache
+	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -1,0 +1,174 @@
+"""The error tree: one root, and a class for each reaction that a caller may have.
+
+HoldfastError
+├── InvalidInput                 the call is wrong; nothing was written
+│   ├── InvalidConnectionString  no DSN can be read from this text
+│   │   └── UnsupportedScheme    a URL of another database
+│   ├── InvalidSchemaName        not a name for a Postgres schema of ours
+│   └── WrongConnection          a connection this call cannot run on
+├── DatabaseError                Postgres said no, or said nothing
+│   ├── ConnectionFailed         no connection could be made
+│   ├── ConnectionLost           cut while a statement was under way: its outcome is unknown
+│   ├── PoolTimeout              every pooled connection stayed busy for too long
+│   ├── Conflict                 lost against another transaction; rolled back, may be tried again
+│   └── StatementFailed          Postgres refused the statement; trying again will not help
+├── SchemaError                  code and database do not fit
+│   ├── SchemaOutdated           the database is behind: run "holdfast migrate"
+│   ├── CodeOutdated             the database needs a newer Holdfast
+│   └── MigrationFailed          a migration was rolled back
+└── EmbeddedError                the private Postgres cannot run
+    ├── BinariesNotFound         no Postgres for this platform
+    ├── DataDirectoryError       the data directory cannot be used
+    │   ├── DataVersionMismatch  written by another major version
+    │   └── DiskFull             no space left for the data
+    ├── SocketPathTooLong        the operating system's limit is 107 bytes
+    └── ServerStartFailed        Postgres ended before it answered
+"""
+
+from collections.abc import Mapping
+
+
+class HoldfastError(Exception):
+    """The root of everything that Holdfast raises on purpose."""
+
+
+class InvalidInput(HoldfastError, ValueError):
+    """The call is wrong, and nothing was written."""
+
+
+class InvalidConnectionString(InvalidInput):
+    """No DSN can be read from this text. The text is not repeated: it may hold a password."""
+
+
+class UnsupportedScheme(InvalidConnectionString):
+    def __init__(self, scheme: str) -> None:
+        self.scheme = scheme
+        super().__init__(
+            f'"{scheme}://" is not Postgres: use postgresql://user@host/database, '
+            'or key=value pairs such as "host=localhost dbname=shop"'
+        )
+
+
+class InvalidSchemaName(InvalidInput):
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(
+            f"{name!r} cannot name Holdfast's schema: use 1 to 40 of a-z, 0-9 and _, "
+            'beginning with a letter, and not with "pg_"'
+        )
+
+
+class WrongConnection(InvalidInput, TypeError):
+    """A connection that this call cannot run on: of an unknown kind, or of the other colour."""
+
+
+class DatabaseError(HoldfastError):
+    """Postgres said no, or said nothing. `sqlstate` is its code, when it gave one."""
+
+    def __init__(self, message: str, *, sqlstate: str | None = None) -> None:
+        self.sqlstate = sqlstate
+        super().__init__(message)
+
+
+class ConnectionFailed(DatabaseError):
+    """No connection could be made, so nothing was done."""
+
+
+class ConnectionLost(DatabaseError):
+    """Cut while a statement was under way: whether it took effect is unknown."""
+
+
+class PoolTimeout(DatabaseError):
+    def __init__(self, seconds: float, *, max_size: int) -> None:
+        self.seconds = seconds
+        self.max_size = max_size
+        super().__init__(
+            f"no connection became free within {seconds:g} s (the pool has {max_size}): "
+            "raise pool_max_conns, or look for transactions that stay open"
+        )
+
+
+class Conflict(DatabaseError):
+    """Lost against another transaction and was rolled back: may be tried again."""
+
+
+class StatementFailed(DatabaseError):
+    """Postgres refused the statement: trying again will not help."""
+
+
+class SchemaError(HoldfastError):
+    """Code and database do not fit each other."""
+
+
+class SchemaOutdated(SchemaError):
+    def __init__(self, *, found: int, needed: int, schema: str) -> None:
+        self.found, self.needed, self.schema = found, needed, schema
+        state = f"is at {found}" if found else "has not been created"
+        super().__init__(
+            f'database schema "{schema}" {state}, this release needs {needed}: run "holdfast migrate"'
+        )
+
+
+class CodeOutdated(SchemaError):
+    def __init__(self, *, found: int, needed: int, schema: str) -> None:
+        self.found, self.needed, self.schema = found, needed, schema
+        super().__init__(
+            f'database schema "{schema}" needs code that knows schema {needed} or later, '
+            f"this release knows {found}: upgrade Holdfast here"
+        )
+
+
+class MigrationFailed(SchemaError):
+    def __init__(self, *, version: int, name: str, reason: str) -> None:
+        self.version, self.name, self.reason = version, name, reason
+        super().__init__(
+            f"migration {version} ({name}) failed and was rolled back, the database is unchanged: {reason}"
+        )
+
+
+class EmbeddedError(HoldfastError):
+    """The private Postgres cannot run."""
+
+
+class BinariesNotFound(EmbeddedError):
+    def __init__(self, looked_in: Mapping[str, str]) -> None:
+        self.looked_in = dict(looked_in)
+        tried = "; ".join(f"{place}: {why}" for place, why in looked_in.items())
+        super().__init__(
+            f"no Postgres binaries were found ({tried}): install holdfast[embedded], "
+            "or set HOLDFAST_PG_BIN to a directory with initdb and postgres"
+        )
+
+
+class DataDirectoryError(EmbeddedError):
+    """The data directory cannot be used as it is."""
+
+
+class DataVersionMismatch(DataDirectoryError):
+    def __init__(self, *, directory: str, found: str, binaries: str) -> None:
+        self.directory, self.found, self.binaries = directory, found, binaries
+        super().__init__(
+            f"{directory} was written by Postgres {found}, the binaries here are {binaries}: point "
+            f"HOLDFAST_PG_BIN at Postgres {found}, or move the directory away to start afresh"
+        )
+
+
+class DiskFull(DataDirectoryError):
+    def __init__(self, directory: str) -> None:
+        self.directory = directory
+        super().__init__(f"no space left for {directory}: free some, or choose another data directory")
+
+
+class SocketPathTooLong(EmbeddedError):
+    def __init__(self, path: str, *, limit: int) -> None:
+        self.path, self.limit = path, limit
+        super().__init__(
+            f"a unix socket at {path} would be {len(path.encode())} bytes, the limit is {limit}: "
+            "choose a shorter directory for sockets"
+        )
+
+
+class ServerStartFailed(EmbeddedError):
+    def __init__(self, directory: str, *, log_tail: str) -> None:
+        self.directory, self.log_tail = directory, log_tail
+        super().__init__(f"Postgres did not start in {directory}; its log ends with:\n{log_tail}")

@@ -1,0 +1,1 @@
+"""Talking to Postgres: connections, statements, notifications, migrations, a private server; no jobs."""
