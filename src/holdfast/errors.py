@@ -5,6 +5,7 @@ HoldfastError
 │   ├── InvalidConnectionString  no DSN can be read from this text
 │   │   └── UnsupportedScheme    a URL of another database
 │   ├── InvalidSchemaName        not a name for a Postgres schema of ours
+│   ├── InvalidMigration         a folder of migrations that cannot be run
 │   └── WrongConnection          a connection this call cannot run on
 ├── DatabaseError                Postgres said no, or said nothing
 │   ├── ConnectionFailed         no connection could be made
@@ -15,7 +16,9 @@ HoldfastError
 ├── SchemaError                  code and database do not fit
 │   ├── SchemaOutdated           the database is behind: run "holdfast migrate"
 │   ├── CodeOutdated             the database needs a newer Holdfast
-│   └── MigrationFailed          a migration was rolled back
+│   ├── MigrationFailed          a migration was rolled back
+│   ├── MigrationBlocked         its locks were not free in time; may be tried again
+│   └── MissingPrivilege         this role may not do that to the schema
 └── EmbeddedError                the private Postgres cannot run
     ├── BinariesNotFound         no Postgres for this platform
     ├── DataDirectoryError       the data directory cannot be used
@@ -56,6 +59,12 @@ class InvalidSchemaName(InvalidInput):
             f"{name!r} cannot name Holdfast's schema: use 1 to 40 of a-z, 0-9 and _, "
             'beginning with a letter, and not with "pg_"'
         )
+
+
+class InvalidMigration(InvalidInput):
+    def __init__(self, file: str, problem: str) -> None:
+        self.file, self.problem = file, problem
+        super().__init__(f"{file}: {problem}")
 
 
 class WrongConnection(InvalidInput, TypeError):
@@ -124,6 +133,21 @@ class MigrationFailed(SchemaError):
         super().__init__(
             f"migration {version} ({name}) failed and was rolled back, the database is unchanged: {reason}"
         )
+
+
+class MigrationBlocked(SchemaError):
+    def __init__(self, *, schema: str, reason: str) -> None:
+        self.schema, self.reason = schema, reason
+        super().__init__(
+            f'database schema "{schema}" is unchanged: {reason}. '
+            "Look for long transactions in pg_stat_activity, then try again"
+        )
+
+
+class MissingPrivilege(SchemaError):
+    def __init__(self, *, schema: str, reason: str, remedy: str) -> None:
+        self.schema, self.reason, self.remedy = schema, reason, remedy
+        super().__init__(f'this role lacks a right on database schema "{schema}" ({reason}): {remedy}')
 
 
 class EmbeddedError(HoldfastError):

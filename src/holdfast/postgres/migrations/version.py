@@ -1,0 +1,67 @@
+"""What a worker asks before it starts: one select, no lock, no right to change anything.
+
+with explained(schema, known=known):
+found = await run(read_version(schema))    # or without await
+judge(found, known=known, schema=schema.name)
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.resources import files
+
+import psycopg
+
+from holdfast.domain.versions import SchemaVersion
+from holdfast.errors import DatabaseError, MissingPrivilege, SchemaError, SchemaOutdated
+from holdfast.postgres.schema import Schema
+from holdfast.postgres.statement import Statement, StatementFile
+
+SQL = files("holdfast.postgres.migrations") / "sql"
+
+_READ_VERSION = StatementFile.read(SQL, "read_version", SchemaVersion, is_repeatable=True)
+
+# Postgres says undefined_table also when the whole schema is missing.
+NOT_CREATED = frozenset({"42P01", "3F000"})
+FORBIDDEN = "42501"
+FOREIGN = "42703"  # a column is missing
+
+
+def read_version(schema: Schema) -> Statement[SchemaVersion]:
+    return _READ_VERSION.with_params(schema)
+
+
+def refusal(sqlstate: str | None, message: str, *, schema: Schema, known: int) -> SchemaError | None:
+    """What it means that `read_version` failed, or None when it says nothing about the schema."""
+    if sqlstate in NOT_CREATED:
+        return SchemaOutdated(found=0, needed=known, schema=schema.name)
+    if sqlstate == FORBIDDEN:
+        return MissingPrivilege(
+            schema=schema.name,
+            reason=message,
+            remedy=f"its owner must grant usage on schema {schema.quoted} and select on all its tables",
+        )
+    if sqlstate == FOREIGN:
+        return SchemaError(
+            f"{schema.quoted}.migration is a table of another program ({message}): choose another schema name"
+        )
+    return None
+
+
+@contextmanager
+def explained(schema: Schema, *, known: int) -> Iterator[None]:
+    """Turn a failure of `read_version`, as psycopg raises it or as our own error, into what to do."""
+    try:
+        yield
+    except psycopg.Error as error:
+        if meaning := refusal(error.sqlstate, primary_message(error), schema=schema, known=known):
+            raise meaning from error
+        raise
+    except DatabaseError as error:
+        if meaning := refusal(error.sqlstate, str(error), schema=schema, known=known):
+            raise meaning from error
+        raise
+
+
+def primary_message(error: psycopg.Error) -> str:
+    """Postgres' own sentence without the position and the lines around it."""
+    return error.diag.message_primary or str(error).strip() or type(error).__name__
