@@ -18,6 +18,7 @@ from psycopg.pq import TransactionStatus
 from holdfast.domain.backoff import Exponential
 from holdfast.domain.versions import SchemaVersion
 from holdfast.errors import ConnectionFailed, MigrationBlocked, WrongConnection
+from holdfast.postgres.dsn import Dsn
 from holdfast.postgres.migrations import steps
 from holdfast.postgres.migrations.migration import Migration
 from holdfast.postgres.migrations.standing import Standing, list_applied, look
@@ -49,12 +50,13 @@ class Migrated:
 
 
 @contextmanager
-def own_connection(conninfo: str) -> Iterator[psycopg.Connection]:
+def own_connection(dsn: Dsn) -> Iterator[psycopg.Connection]:
     """A connection for migrating only: no pool, and so no bound on waiting for one."""
     try:
-        conn = psycopg.connect(conninfo, application_name="holdfast migrate", autocommit=True)
+        conn = psycopg.connect(dsn.conninfo("migrate"), autocommit=True)
     except psycopg.Error as error:
-        raise ConnectionFailed(f"no connection to Postgres: {error}", sqlstate=error.sqlstate) from error
+        reason = dsn.without_secrets(str(error))
+        raise ConnectionFailed(f"no connection to {dsn.where}: {reason}", sqlstate=error.sqlstate) from error
     with conn:
         yield conn
 
