@@ -6,7 +6,8 @@ HoldfastError
 │   │   └── UnsupportedScheme    a URL of another database
 │   ├── InvalidSchemaName        not a name for a Postgres schema of ours
 │   ├── InvalidMigration         a folder of migrations that cannot be run
-│   └── WrongConnection          a connection this call cannot run on
+│   ├── WrongConnection          a connection this call cannot run on
+│   └── DatabaseClosed           used before it was opened, or after it was closed
 ├── DatabaseError                Postgres said no, or said nothing
 │   ├── ConnectionFailed         no connection could be made
 │   ├── ConnectionLost           cut while a statement was under way: its outcome is unknown
@@ -24,6 +25,7 @@ HoldfastError
     ├── DataDirectoryError       the data directory cannot be used
     │   ├── DataVersionMismatch  written by another major version
     │   └── DiskFull             no space left for the data
+    ├── OutOfReach               root must run Postgres as a user who cannot get there
     ├── SocketPathTooLong        the operating system's limit is 107 bytes
     └── ServerStartFailed        Postgres ended before it answered
 """
@@ -69,6 +71,10 @@ class InvalidMigration(InvalidInput):
 
 class WrongConnection(InvalidInput, TypeError):
     """A connection that this call cannot run on: of an unknown kind, or of the other colour."""
+
+
+class DatabaseClosed(InvalidInput):
+    """Used before it was opened, or after it was closed."""
 
 
 class DatabaseError(HoldfastError):
@@ -181,6 +187,16 @@ class DiskFull(DataDirectoryError):
     def __init__(self, directory: str) -> None:
         self.directory = directory
         super().__init__(f"no space left for {directory}: free some, or choose another data directory")
+
+
+class OutOfReach(EmbeddedError):
+    def __init__(self, path: str, *, closed: str, user: str) -> None:
+        self.path, self.closed, self.user = path, closed, user
+        super().__init__(
+            f"Postgres refuses to run as root and runs as {user} here, who cannot reach {path} because "
+            f"{closed} is closed to others: start it as a normal user, allow user namespaces, or choose "
+            f"another place"
+        )
 
 
 class SocketPathTooLong(EmbeddedError):

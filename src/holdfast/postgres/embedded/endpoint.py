@@ -1,0 +1,115 @@
+"""Where a server answers: its socket's directory and its port."""
+
+import os
+import socket
+import stat
+import sys
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from psycopg.conninfo import make_conninfo
+
+from holdfast.errors import DataDirectoryError, SocketPathTooLong
+from holdfast.postgres.embedded.cluster import SUPERUSER
+from holdfast.postgres.embedded.identity import Identity
+
+SOCKET_PATH_LIMIT = 107 if sys.platform == "linux" else 103
+_SOCKET_PORT = 5432
+_LOOPBACK = "127.0.0.1"
+_TEMPORARY = "holdfast-"
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    socket_directory: Path
+    port: int
+    has_tcp: bool
+
+    @property
+    def listen_addresses(self) -> str:
+        return _LOOPBACK if self.has_tcp else ""
+
+    @property
+    def unix_socket_directories(self) -> str:
+        """In the syntax of the setting, where a comma separates directories."""
+        return '"' + str(self.socket_directory).replace('"', '""') + '"'
+
+    def dsn(self, database: str) -> str:
+        host = str(self.socket_directory)
+        return make_conninfo(host=host, port=self.port, user=SUPERUSER, dbname=database)
+
+    def tcp_dsn(self, database: str, password: str) -> str:
+        return make_conninfo(
+            host=_LOOPBACK, port=self.port, user=SUPERUSER, dbname=database, password=password
+        )
+
+
+def choose_port(previous: int | None, *, tcp: bool) -> int:
+    """The port of last time if it is still free, so that addresses survive a restart.
+
+    Another program can take it before Postgres does: the caller starts again with another one.
+    """
+    if not tcp:
+        return _SOCKET_PORT
+    for candidate in (previous or 0, 0):
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            try:
+                probe.bind((_LOOPBACK, candidate))
+            except OSError:
+                continue
+            return int(probe.getsockname()[1])
+    raise AssertionError("the system always has a free port, or raises")
+
+
+def choose_socket_directory(wished: Path, *, forced: bool, previous: Path | None, identity: Identity) -> Path:
+    """The wished one if its path is short enough, else a temporary one, else SocketPathTooLong."""
+    if forced or _fits(wished):
+        _require_fit(wished)
+        return _made_private(wished, identity)
+    if previous and _fits(previous) and _is_private(previous, identity):
+        return previous
+    for parent in (Path(tempfile.gettempdir()), Path("/tmp")):  # noqa: S108 - mkdtemp makes it private
+        if _fits(parent / f"{_TEMPORARY}12345678"):
+            made = Path(tempfile.mkdtemp(prefix=_TEMPORARY, dir=parent))
+            identity.give(made)
+            return made
+    raise SocketPathTooLong(str(_socket_in(wished)), limit=SOCKET_PATH_LIMIT)
+
+
+def _socket_in(directory: Path) -> Path:
+    return directory / ".s.PGSQL.65535"
+
+
+def _require_fit(directory: Path) -> None:
+    if not _fits(directory):
+        raise SocketPathTooLong(str(_socket_in(directory)), limit=SOCKET_PATH_LIMIT)
+
+
+def _fits(directory: Path) -> bool:
+    # A comma would be read as the end of the first of several hosts.
+    return len(os.fsencode(_socket_in(directory))) <= SOCKET_PATH_LIMIT and "," not in str(directory)
+
+
+def _made_private(directory: Path, identity: Identity) -> Path:
+    """Whoever reaches the socket is the superuser, so nobody else may enter its directory."""
+    if not directory.exists():
+        directory.mkdir(mode=0o700, parents=True)
+        identity.give(directory)
+    if not _is_private(directory, identity):
+        raise DataDirectoryError(
+            f"{directory} must belong to {identity.name} and be closed to others (mode 0700), since whoever "
+            "reaches the server's socket needs no password"
+        )
+    return directory
+
+
+def _is_private(directory: Path, identity: Identity) -> bool:
+    """Still there, a real directory, of the right owner and closed to others: /tmp belongs to everybody."""
+    try:
+        status = directory.lstat()
+    except FileNotFoundError:
+        return False
+    owner = os.geteuid() if identity.user is None else identity.user
+    return stat.S_ISDIR(status.st_mode) and status.st_uid == owner and not status.st_mode & 0o077
