@@ -94,6 +94,7 @@ async def test_reset_cuts_both_sides_with_rst(dsn: str) -> None:
                 client.sendall(b"?")
                 await proxy.request_passed()
                 far, _ = server.accept()
+                assert far.recv(1) == b"?"
                 proxy.reset()
                 await proxy.until(lambda: proxy.open_connections == 0)
                 with far:
