@@ -1,0 +1,82 @@
+"""Says once that connections were lost and once that they are back, however many tries lie in between."""
+
+import logging
+from collections.abc import Callable
+from time import monotonic
+from typing import Final
+
+from holdfast.errors import ConnectionFailed
+
+logger = logging.getLogger("holdfast.postgres")
+
+POOL_NAME: Final = "holdfast"
+CHECK_SECONDS: Final = 5.0
+"""How long an idle connection may take to say that it is alive."""
+RETRY_SECONDS: Final = 2.0
+"""After this long psycopg's pool gives up a connection and is asked again, so that it never waits longer."""
+NEVER: Final = 10 * 365 * 86400.0
+_CHATTER: Final = (
+    "error connecting in",
+    "discarding closed connection",
+    "discarding broken connection",
+    "reconnection attempt in pool",
+)
+
+
+class Availability:
+    """Whether the database can be reached, as far as this process has seen.
+
+    Safe to use from threads without a lock: a race costs at most a repeated line.
+    """
+
+    def __init__(self, where: str, without_secrets: Callable[[str], str] = str) -> None:
+        self._where = where
+        self._without_secrets = without_secrets
+        self._lost_at: float | None = None
+        self._last_loss = float("-inf")
+        self.reason = ""
+
+    @property
+    def is_lost(self) -> bool:
+        return self._lost_at is not None
+
+    def lost(self, reason: str, *, opened_at: float | None = None) -> None:
+        """A connection was lost, or none could be made.
+
+        A server that restarts takes all connections with it, and they are noticed one by one: those
+        opened before the last loss belong to it.
+        """
+        self.reason = self._without_secrets(reason)
+        if self._lost_at is None and (opened_at is None or opened_at > self._last_loss):
+            self._lost_at = self._last_loss = monotonic()
+            logger.warning("connection to %s lost, reconnecting: %s", self._where, self.reason)
+
+    def failed(self, seconds: float) -> ConnectionFailed:
+        return ConnectionFailed(f"no connection to {self._where} within {seconds:g} s: {self.reason}")
+
+    def works(self) -> None:
+        """A new connection was made."""
+        if self._lost_at is not None:
+            seconds = monotonic() - self._lost_at
+            self._lost_at = None
+            logger.info("connection to %s is back after %.1f s", self._where, seconds)
+
+
+class _Quiet(logging.Filter):
+    """Drops what psycopg's pool says, try by try, about what our one line has said."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return not (record.msg.startswith(_CHATTER) and self._is_ours(record.args))
+
+    @staticmethod
+    def _is_ours(args: object) -> bool:
+        first = args[0] if isinstance(args, tuple) and args else None
+        return getattr(first, "is_holdfast", False) or str(first).startswith(f"{POOL_NAME}-")
+
+
+_QUIET: Final = _Quiet()
+
+
+def quieten_pool() -> None:
+    """Called when a pool is opened. A logger takes the same filter only once."""
+    logging.getLogger("psycopg.pool").addFilter(_QUIET)

@@ -1,0 +1,170 @@
+"""Holdfast's own connections for an event loop: statements in a transaction of their own or together."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from types import TracebackType
+from typing import Self, TypeVar
+
+import psycopg
+from psycopg.pq import TransactionStatus
+from psycopg.rows import TupleRow
+
+from holdfast.errors import DatabaseClosed, StatementFailed
+from holdfast.postgres.availability import CHECK_SECONDS, Availability, quieten_pool
+from holdfast.postgres.dsn import Dsn
+from holdfast.postgres.options import PoolOptions, PoolSettings
+from holdfast.postgres.pool import Pool, PooledConnection
+from holdfast.postgres.pooler import Pooler, find_pooler, tell
+from holdfast.postgres.repeat import Tries
+from holdfast.postgres.replies import replies_within
+from holdfast.postgres.rows import decoded, the_one
+from holdfast.postgres.session import SessionSettings
+from holdfast.postgres.sqlstate import meaning
+from holdfast.postgres.statement import Statement
+from holdfast.postgres.translate import connection_failed, translate, translated
+
+T = TypeVar("T")
+
+
+class Database:
+    """Connections to one database, for one event loop.
+
+    async with Database("postgresql://localhost/shop") as database:
+        jobs = await database.run(statement)
+    """
+
+    pooler: Pooler
+    """What sits between us and Postgres; known once it is open."""
+
+    def __init__(self, dsn: str | Dsn, options: PoolOptions | None = None, *, purpose: str = "pool") -> None:
+        self.dsn = dsn if isinstance(dsn, Dsn) else Dsn.parse(dsn)
+        self.settings = PoolSettings.choose(options or PoolOptions(), self.dsn.options)
+        self._purpose = purpose
+        self._pool: Pool | None = None
+
+    async def __aenter__(self) -> Self:
+        await self.open()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def open(self) -> None:
+        """Connect, find out what is in between, start the pool. Fails if the database cannot be reached."""
+        quieten_pool()
+        first = await self._connect(self._purpose)
+        async with first:
+            self.pooler = await find_pooler(first, self.dsn.conninfo(self._purpose))
+        tell(self.pooler, self.dsn.where)
+        availability = Availability(self.dsn.where, self.dsn.without_secrets)
+        pool = Pool(self.dsn.conninfo(self._purpose), self.settings, self._session, availability)
+        await pool.open()
+        self._pool = pool
+
+    async def close(self) -> None:
+        """New requests fail from now on; a connection that is lent out is closed when it comes back."""
+        if self._pool:
+            await self._pool.close()
+
+    async def run(self, statement: Statement[T]) -> list[T]:
+        """Run a statement in a transaction of its own, again if that is safe."""
+        tries = Tries(statement.is_repeatable)
+        while True:
+            try:
+                async with self._opened.lend() as connection:
+                    rows = await self._opened.send(connection, statement.text.encode(), statement.params)
+                return decoded(statement, rows)
+            except psycopg.Error as error:
+                wait = tries.wait_after(meaning(error))
+                if wait is None:
+                    raise translate(error, statement.name) from error
+            await asyncio.sleep(wait)
+
+    async def run_one(self, statement: Statement[T]) -> T:
+        """Like `run`, for a statement that answers with exactly one row."""
+        return the_one(statement, await self.run(statement))
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator["Transaction"]:
+        """Several statements in one commit. Nothing is repeated here: only the caller knows the whole."""
+        pool = self._opened
+        async with pool.lend() as connection:
+            with translated("begin"):
+                await pool.send(connection, self._session.begin)
+            try:
+                yield Transaction(connection, pool)
+            except BaseException:
+                await pool.roll_back(connection)
+                raise
+            if connection.info.transaction_status is TransactionStatus.INERROR:
+                # The server would answer COMMIT with a rollback that looks like success.
+                await pool.roll_back(connection)
+                raise StatementFailed("commit: a statement of this transaction failed, so it was rolled back")
+            with translated("commit"):
+                await pool.send(connection, b"commit")
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[psycopg.AsyncConnection[TupleRow]]:
+        """A connection out of the pool, in autocommit. Its errors are psycopg's, its waits have no bound."""
+        async with self._opened.lend() as connection:
+            yield connection
+
+    async def dedicated(self, *, purpose: str) -> psycopg.AsyncConnection[TupleRow]:
+        """A connection outside the pool, which the caller closes: for whoever listens or keeps leases.
+
+        Unlike pooled ones it may sit in a transaction for as long as it likes.
+        """
+        session = replace(self._session, idle_in_transaction_timeout=timedelta())
+        connection = await self._connect(purpose, prepare_threshold=session.prepare_threshold)
+        try:
+            if session.opening:
+                with replies_within(connection, CHECK_SECONDS):
+                    await connection.execute(session.opening)
+        except psycopg.Error as error:
+            await connection.close()
+            raise connection_failed(error, self.dsn) from error
+        except BaseException:
+            await connection.close()
+            raise
+        return connection
+
+    @property
+    def _opened(self) -> Pool:
+        if self._pool is None:
+            raise DatabaseClosed("this Database is not open: it serves inside its `async with`")
+        return self._pool
+
+    @property
+    def _session(self) -> SessionSettings:
+        return SessionSettings.of(self.settings, self.pooler)
+
+    async def _connect(
+        self, purpose: str, *, prepare_threshold: int | None = None
+    ) -> psycopg.AsyncConnection[TupleRow]:
+        try:
+            return await psycopg.AsyncConnection.connect(
+                self.dsn.conninfo(purpose), autocommit=True, prepare_threshold=prepare_threshold
+            )
+        except psycopg.Error as error:
+            raise connection_failed(error, self.dsn) from error
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """Statements that are committed together. `connection` is for what is no Statement, such as COPY."""
+
+    connection: PooledConnection
+    _pool: Pool = field(repr=False)
+
+    async def run(self, statement: Statement[T]) -> list[T]:
+        with translated(statement.name):
+            rows = await self._pool.send(self.connection, statement.text.encode(), statement.params)
+        return decoded(statement, rows)
+
+    async def run_one(self, statement: Statement[T]) -> T:
+        return the_one(statement, await self.run(statement))

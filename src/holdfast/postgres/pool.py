@@ -1,0 +1,232 @@
+"""A pool for an event loop that outlives the server's restarts and does not lend dead connections.
+
+psycopg's pool lends and refills. Decided here: whether a connection is fit to be lent, when it has lived
+long enough, and that refilling goes on for as long as the server is away.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from itertools import count
+from time import monotonic
+from typing import Any, Self
+from weakref import WeakSet
+
+import psycopg
+import psycopg_pool
+from psycopg.rows import TupleRow
+
+from holdfast.errors import ConnectionFailed, DatabaseClosed, PoolTimeout
+from holdfast.postgres.availability import CHECK_SECONDS, NEVER, POOL_NAME, RETRY_SECONDS, Availability
+from holdfast.postgres.options import PoolSettings
+from holdfast.postgres.replies import has_something_to_say, replies_within
+from holdfast.postgres.session import Life, SessionSettings
+from holdfast.postgres.sqlstate import meaning
+from holdfast.postgres.translate import NoReply, one_line
+
+_numbers = count(1)
+
+
+class PooledConnection(psycopg.AsyncConnection[TupleRow]):
+    """A connection of psycopg's that knows its age."""
+
+    is_holdfast = True
+    life: Life
+
+    @classmethod
+    async def connect(  # type: ignore[override]  # only called by the pool, which passes our own arguments on
+        cls, conninfo: str = "", *, availability: Availability, **kwargs: Any
+    ) -> Self:
+        try:
+            return await super().connect(conninfo, **kwargs)
+        except psycopg.Error as error:
+            availability.lost(one_line(error))
+            raise
+
+
+class Pool:
+    def __init__(
+        self, conninfo: str, settings: PoolSettings, session: SessionSettings, availability: Availability
+    ) -> None:
+        self._settings = settings
+        self._session = session
+        self._availability = availability
+        self._connections: WeakSet[PooledConnection] = WeakSet()
+        self._lent: set[PooledConnection] = set()
+        self._distrusted_until = float("-inf")
+        self._keeper: asyncio.Task[None] | None = None
+        self._pool = psycopg_pool.AsyncConnectionPool(
+            conninfo,
+            connection_class=PooledConnection,
+            kwargs={
+                "autocommit": True,
+                "prepare_threshold": session.prepare_threshold,
+                "availability": availability,
+            },
+            min_size=settings.pool_min_conns,
+            max_size=settings.pool_max_conns,
+            timeout=settings.pool_timeout.total_seconds(),
+            max_idle=settings.pool_max_conn_idle_time.total_seconds(),
+            max_lifetime=NEVER,
+            configure=self._configure,
+            reconnect_timeout=RETRY_SECONDS,
+            reconnect_failed=self._go_on,
+            name=f"{POOL_NAME}-{next(_numbers)}",
+            open=False,
+        )
+
+    async def open(self) -> None:
+        await self._pool.open()
+        self._keeper = asyncio.create_task(self._keep(), name=f"{self._pool.name}-keeper")
+
+    async def close(self) -> None:
+        """Connections that are lent out are closed when they come back."""
+        if self._keeper:
+            self._keeper.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._keeper
+        await self._pool.close()
+
+    @asynccontextmanager
+    async def lend(self) -> AsyncIterator[PooledConnection]:
+        connection = await self._take()
+        self._lent.add(connection)
+        try:
+            yield connection
+        finally:
+            self._lent.discard(connection)
+            connection.life.used_at = monotonic()
+            if connection.life.is_over:
+                await connection.close()
+            await self._pool.putconn(connection)
+
+    async def send(
+        self, connection: PooledConnection, text: bytes, params: Mapping[str, object] | None = None
+    ) -> list[TupleRow]:
+        """Send something and wait for its rows, within a bound. Raises psycopg's errors."""
+        seconds = self._settings.reply_timeout.total_seconds()
+        with replies_within(connection, seconds) as bound:
+            try:
+                cursor = await connection.execute(text, params)
+                return await cursor.fetchall() if cursor.description else []
+            except psycopg.Error as error:
+                reason = NoReply(seconds) if bound.was_reached else error
+                if meaning(error).is_session_over:
+                    await connection.close()
+                    self.lost(connection, one_line(reason), is_silent=bound.was_reached)
+                raise reason from error.__cause__
+
+    async def roll_back(self, connection: PooledConnection) -> None:
+        """Never raises for a lost connection: that is a rollback, too."""
+        if connection.closed:
+            return
+        try:
+            with replies_within(connection, CHECK_SECONDS):
+                await connection.rollback()
+        except psycopg.Error:
+            await connection.close()
+
+    def lost(self, connection: PooledConnection, reason: str, *, is_silent: bool = False) -> None:
+        """A connection turned out to be dead.
+
+        If it fell silent, those of its age are not worth the wait to find out whether they did, too.
+        """
+        if is_silent:
+            self._distrusted_until = monotonic()
+        self._availability.lost(reason, opened_at=connection.life.opened_at)
+
+    async def sweep(self) -> None:
+        """Replace idle connections that ended or have lived long enough, before somebody needs them."""
+        idle = [connection for connection in self._connections if connection not in self._lent]
+        stats = self._pool.get_stats()
+        if any(self._looks_stale(connection) for connection in idle):
+            for _ in range(stats["pool_available"]):
+                await self._turn()
+        elif stats["pool_size"] < self._settings.pool_min_conns:
+            await self._go_on(self._pool)
+
+    async def _turn(self) -> None:
+        """Take the connection at the head, and put it back at the tail, closed if it is stale."""
+        with suppress(psycopg_pool.PoolTimeout):
+            connection = await self._pool.getconn(timeout=0.05)
+            try:
+                if self._looks_stale(connection) and not await self._is_fit(connection):
+                    await connection.close()
+            finally:
+                await self._pool.putconn(connection)
+
+    async def _keep(self) -> None:
+        while True:
+            await asyncio.sleep(self._settings.pool_health_check_period.total_seconds())
+            await self.sweep()
+
+    async def _take(self) -> PooledConnection:
+        deadline = monotonic() + self._settings.pool_timeout.total_seconds()
+        while True:
+            try:
+                connection = await self._pool.getconn(timeout=max(0.0, deadline - monotonic()))
+            except psycopg_pool.PoolTimeout:
+                raise self._nothing_to_lend() from None
+            except psycopg_pool.PoolClosed:
+                raise DatabaseClosed("this Database is closed: it serves inside its `async with`") from None
+            is_fit = False
+            try:
+                is_fit = await self._is_fit(connection)
+            finally:
+                if not is_fit:
+                    await connection.close()
+                    await self._pool.putconn(connection)
+            if is_fit:
+                return connection
+
+    def _nothing_to_lend(self) -> PoolTimeout | ConnectionFailed:
+        seconds = self._settings.pool_timeout.total_seconds()
+        if self._availability.is_lost:
+            return self._availability.failed(seconds)
+        return PoolTimeout(seconds, max_size=self._settings.pool_max_conns)
+
+    def _looks_stale(self, connection: PooledConnection) -> bool:
+        life = connection.life
+        return (
+            connection.closed
+            or life.is_over
+            or life.opened_at <= self._distrusted_until
+            or has_something_to_say(connection)
+        )
+
+    async def _is_fit(self, connection: PooledConnection) -> bool:
+        """Asks the connection itself only when it has lain idle, or when its socket can be read.
+
+        A question before every statement would cost as much as most statements.
+        """
+        life = connection.life
+        if connection.closed or life.is_over or life.opened_at <= self._distrusted_until:
+            return False
+        if life.is_fresh and not has_something_to_say(connection):
+            return True
+        with replies_within(connection, CHECK_SECONDS) as bound:
+            try:
+                await connection.execute("")
+            except psycopg.Error as error:
+                self.lost(connection, one_line(error), is_silent=bound.was_reached)
+                return False
+        return True
+
+    async def _configure(self, connection: PooledConnection) -> None:
+        connection.life = Life.begin(self._settings)
+        try:
+            if self._session.opening:
+                with replies_within(connection, CHECK_SECONDS):
+                    await connection.execute(self._session.opening)
+        except psycopg.Error as error:
+            self._availability.lost(one_line(error))
+            await connection.close()
+            raise
+        self._connections.add(connection)
+        self._availability.works()
+
+    @staticmethod
+    async def _go_on(pool: "psycopg_pool.AsyncConnectionPool[PooledConnection]") -> None:
+        """Asking is what makes psycopg's pool grow again after it gave up; its own waits would double."""
+        with suppress(psycopg_pool.PoolTimeout, psycopg_pool.PoolClosed):
+            await pool.putconn(await pool.getconn(timeout=0.01))

@@ -1,0 +1,68 @@
+"""What is set on a session of ours, and how long a pooled one lives."""
+
+import random
+from dataclasses import dataclass
+from datetime import timedelta
+from time import monotonic
+
+from holdfast.postgres.options import PoolSettings
+from holdfast.postgres.pooler import Pooler
+
+_TRUSTED_FOR = 10.0
+"""Seconds for which an idle connection is believed to work when its socket says nothing else."""
+
+
+@dataclass(slots=True)
+class Life:
+    """When a pooled connection was opened, last used and shall end (monotonic seconds)."""
+
+    opened_at: float
+    used_at: float
+    expires_at: float
+
+    @classmethod
+    def begin(cls, settings: PoolSettings) -> "Life":
+        now = monotonic()
+        jitter = settings.pool_max_conn_lifetime_jitter.total_seconds() * random.random()  # noqa: S311  # no secret
+        return cls(now, now, now + settings.pool_max_conn_lifetime.total_seconds() + jitter)
+
+    @property
+    def is_over(self) -> bool:
+        return monotonic() >= self.expires_at
+
+    @property
+    def is_fresh(self) -> bool:
+        return monotonic() - self.used_at < _TRUSTED_FOR
+
+
+@dataclass(frozen=True, slots=True)
+class SessionSettings:
+    """Behind a transaction pooler a session is not ours to change: the next client would inherit it."""
+
+    idle_in_transaction_timeout: timedelta
+    synchronous_commit: bool
+    pooler: Pooler
+
+    @classmethod
+    def of(cls, settings: PoolSettings, pooler: Pooler) -> "SessionSettings":
+        return cls(settings.idle_in_transaction_timeout, settings.synchronous_commit, pooler)
+
+    @property
+    def prepare_threshold(self) -> int | None:
+        return 5 if self.pooler.keeps_sessions else None
+
+    @property
+    def opening(self) -> bytes:
+        """Sent after connecting, since pgbouncer refuses startup options."""
+        return "; ".join(self._sets("set")).encode() if self.pooler.keeps_sessions else b""
+
+    @property
+    def begin(self) -> bytes:
+        """Begins a transaction, in one round trip with what could not be set on the session."""
+        sets = () if self.pooler.keeps_sessions else self._sets("set local")
+        return "; ".join(("begin", *sets)).encode()
+
+    def _sets(self, verb: str) -> tuple[str, ...]:
+        idle = self.idle_in_transaction_timeout // timedelta(milliseconds=1)
+        sets = (f"{verb} idle_in_transaction_session_timeout = {idle}",)
+        return sets if self.synchronous_commit else (*sets, f"{verb} synchronous_commit = off")

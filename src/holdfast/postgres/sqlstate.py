@@ -1,0 +1,69 @@
+"""What an error of Postgres means for whoever sent the statement: a pure table, with the reasons.
+
+Two questions are answered: may it be sent again, and is it known whether it took effect.
+"""
+
+from dataclasses import dataclass
+from enum import Enum, auto
+
+import psycopg
+
+
+class Meaning(Enum):
+    TRANSIENT = auto()
+    """The server or the way to it failed, not the statement."""
+    CONFLICT = auto()
+    """Rolled back in favour of another transaction."""
+    FATAL = auto()
+    """The same statement would fail again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    meaning: Meaning
+    reason: str
+    is_outcome_unknown: bool = False
+    """The statement may have taken effect although no reply came."""
+    is_session_over: bool = False
+    """The connection cannot be used any more, or should not be."""
+
+
+_UNKNOWN = {"is_outcome_unknown": True, "is_session_over": True}
+
+LOST = Failure(Meaning.TRANSIENT, "the connection was cut", **_UNKNOWN)
+REFUSED = Failure(Meaning.FATAL, "refused")
+
+_BY_CODE = {
+    "40001": Failure(Meaning.CONFLICT, "serialization failure"),
+    "40P01": Failure(Meaning.CONFLICT, "deadlock"),
+    "55P03": Failure(Meaning.CONFLICT, "a lock was not available in time"),
+    # Its name says it: this is the one rollback that is none.
+    "40003": Failure(Meaning.TRANSIENT, "the server does not know whether it completed", **_UNKNOWN),
+    # Termination can arrive while a commit waits for its standby: committed here, and said to have failed.
+    "57P01": Failure(Meaning.TRANSIENT, "terminated by an administrator or a shutdown", **_UNKNOWN),
+    "57P02": Failure(Meaning.TRANSIENT, "another process of the server crashed", **_UNKNOWN),
+    # Only said in place of a session, so nothing was sent.
+    "57P03": Failure(Meaning.TRANSIENT, "the server is starting up or shutting down", is_session_over=True),
+    # The server ends sessions that wait for a statement: whatever was sent afterwards was never read.
+    "57P05": Failure(Meaning.TRANSIENT, "the session was idle for too long", is_session_over=True),
+    "25P03": Failure(Meaning.TRANSIENT, "the transaction was idle for too long", is_session_over=True),
+    "25P04": Failure(Meaning.FATAL, "the transaction took too long", is_session_over=True),
+    "57P04": Failure(Meaning.FATAL, "the database was dropped", is_session_over=True),
+    # After a failover the old primary, or a standby, answers: a new connection may find the new one.
+    "25006": Failure(Meaning.TRANSIENT, "the server is read-only", is_session_over=True),
+}
+_BY_CLASS = {
+    # 08P01 is also what pgbouncer says for whatever goes wrong behind it.
+    "08": LOST,
+    "40": Failure(Meaning.CONFLICT, "rolled back by the server"),
+    # Disk, memory, connections: the statement was rolled back, and room may come.
+    "53": Failure(Meaning.TRANSIENT, "the server is short of resources"),
+}
+
+
+def meaning(error: psycopg.Error) -> Failure:
+    """What an error says. One without a code comes from this side: a broken socket, or a wrong call."""
+    code = error.sqlstate
+    if code is not None:
+        return _BY_CODE.get(code) or _BY_CLASS.get(code[:2]) or REFUSED
+    return LOST if isinstance(error, psycopg.OperationalError) else REFUSED

@@ -1,0 +1,49 @@
+"""Errors of psycopg as Holdfast's own, with the code of Postgres kept and no secret repeated."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
+
+from holdfast.errors import Conflict, ConnectionFailed, ConnectionLost, DatabaseError, StatementFailed
+from holdfast.postgres.dsn import Dsn
+from holdfast.postgres.sqlstate import Meaning, meaning
+
+
+class NoReply(psycopg.OperationalError):
+    """We stopped waiting and cut the connection."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(f"no reply within {seconds:g} s (reply_timeout)")
+
+
+def translate(error: psycopg.Error, doing: str) -> DatabaseError:
+    """What the failure of something that was sent means to its caller."""
+    failure = meaning(error)
+    if failure.is_outcome_unknown:
+        return ConnectionLost(
+            f"{doing}: {failure.reason} before the reply came, so whether it took effect is unknown "
+            f"({one_line(error)})",
+            sqlstate=error.sqlstate,
+        )
+    kind = Conflict if failure.meaning is Meaning.CONFLICT else StatementFailed
+    return kind(f"{doing}: {one_line(error)}", sqlstate=error.sqlstate)
+
+
+def connection_failed(error: psycopg.Error, dsn: Dsn) -> ConnectionFailed:
+    return ConnectionFailed(
+        f"cannot connect to {dsn.where}: {dsn.without_secrets(one_line(error))}", sqlstate=error.sqlstate
+    )
+
+
+@contextmanager
+def translated(doing: str) -> Iterator[None]:
+    try:
+        yield
+    except psycopg.Error as error:
+        raise translate(error, doing) from error
+
+
+def one_line(error: BaseException) -> str:
+    """The first line: what follows in messages of Postgres are positions and hints."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
