@@ -1,4 +1,5 @@
-from collections.abc import AsyncIterator
+import logging
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import psycopg
@@ -14,5 +15,9 @@ async def sender(dsn: str) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
 
 
 @pytest.fixture
-def said(caplog: pytest.LogCaptureFixture) -> Said:
-    return Said(caplog)
+def said(caplog: pytest.LogCaptureFixture) -> Iterator[Said]:
+    said, logger = Said(), logging.getLogger("holdfast.postgres")
+    caplog.set_level(logging.INFO, logger=logger.name)
+    logger.addHandler(said)
+    yield said
+    logger.removeHandler(said)

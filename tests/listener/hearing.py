@@ -7,11 +7,12 @@ from datetime import timedelta
 from typing import Any
 
 import psycopg
-import pytest
 
 from holdfast.domain.backoff import Exponential
 from holdfast.postgres.listener import Listener
+from holdfast.postgres.listener_health import ListenerHealth
 from holdfast.postgres.notification import Gap, Notified, notify
+from holdfast.postgres.subscriptions import Subscription
 
 BOUND = 30.0
 QUICK = Exponential(timedelta(milliseconds=10), cap=timedelta(milliseconds=50))
@@ -39,28 +40,33 @@ class Ear:
 
 
 class Dialer:
-    """Opens the listener's connections, as many and as well as its DSN at the moment allows."""
+    """Opens the listener's connections, and remembers them."""
 
     def __init__(self, dsn: str) -> None:
         self.dsn = dsn
+        self.tries = 0
         self.dialled: list[psycopg.AsyncConnection[Any]] = []
 
     async def __call__(self) -> psycopg.AsyncConnection[Any]:
+        self.tries += 1
         connection = await psycopg.AsyncConnection.connect(self.dsn)
         self.dialled.append(connection)
         return connection
 
 
-class Said:
-    """The lines that the listener logged."""
+class Said(logging.Handler):
+    """The lines that were logged, and how the listener stood at each of them."""
 
-    def __init__(self, caplog: pytest.LogCaptureFixture) -> None:
-        self._caplog = caplog
-        caplog.set_level(logging.INFO, logger="holdfast.postgres")
+    def __init__(self) -> None:
+        super().__init__(logging.INFO)
+        self.lines: list[str] = []
+        self.listener: Listener | None = None
+        self.health: list[ListenerHealth] = []
 
-    @property
-    def lines(self) -> list[str]:
-        return [f"{record.levelname} {record.getMessage()}" for record in self._caplog.records]
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append(f"{record.levelname} {record.getMessage()}")
+        if self.listener is not None:
+            self.health.append(self.listener.health)
 
     @property
     def losses(self) -> list[str]:
@@ -74,6 +80,12 @@ class Said:
 def a_listener(dial: Dialer | str, **options: Any) -> Listener:
     dial = Dialer(dial) if isinstance(dial, str) else dial
     return Listener(dial, **{"backoff": QUICK, **options})
+
+
+async def ready(*subscriptions: Subscription) -> None:
+    async with asyncio.timeout(BOUND):
+        for subscription in subscriptions:
+            await subscription.ready()
 
 
 async def eventually(is_so: Callable[[], bool]) -> None:

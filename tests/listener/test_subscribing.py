@@ -1,6 +1,5 @@
 """Subscriptions on a connection that holds."""
 
-import asyncio
 from typing import Any
 
 import psycopg
@@ -13,15 +12,9 @@ from holdfast.errors import InvalidInput
 from holdfast.postgres.listener import Listener
 from holdfast.postgres.notification import Gap, Notified, channel_name, notify
 from holdfast.postgres.subscriptions import Subscription
-from listener.hearing import BOUND, Dialer, Ear, Said, a_listener, eventually, send
+from listener.hearing import Dialer, Ear, Said, a_listener, eventually, ready, send
 
 Sender = psycopg.AsyncConnection[Any]
-
-
-async def ready(*subscriptions: Subscription) -> None:
-    async with asyncio.timeout(BOUND):
-        for subscription in subscriptions:
-            await subscription.ready()
 
 
 @pytest.mark.requirement("S2.42")

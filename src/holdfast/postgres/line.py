@@ -37,6 +37,8 @@ class Line:
         self._patience = patience
         self._loop = asyncio.get_running_loop()
         self._socket = connection.pgconn.socket
+        self._last_words: str | None = None
+        connection.add_notice_handler(self._noticed)
         self._loop.add_reader(self._socket, self._readable)
         self.heard_at = self._loop.time()
 
@@ -122,8 +124,20 @@ class Line:
         self.heard_at = self._loop.time()
         self._stirred.set()
 
+    def _noticed(self, diagnostic: psycopg.errors.Diagnostic) -> None:
+        """Keep why the server hangs up: on a connection that asked for nothing, it says so in a notice."""
+        if diagnostic.severity_nonlocalized in {"FATAL", "PANIC"}:
+            self._last_words = diagnostic.message_primary
+
     def _take(self) -> None:
-        self._pgconn.consume_input()
+        try:
+            self._pgconn.consume_input()
+        except psycopg.OperationalError as error:
+            self._drain()
+            raise ConnectionLost(self._last_words or str(error)) from error
+        self._drain()
+
+    def _drain(self) -> None:
         while (received := self._pgconn.notifies()) is not None:
             # A sender may have put any bytes into a SQL_ASCII database; that must not end the listening.
             self._deliver(

@@ -142,7 +142,6 @@ class Listener:
                     await self._settle(line)
             finally:
                 self._in_force.clear()
-                self._refusals.clear()
                 self._subscriptions.interrupt()
 
     @asynccontextmanager
