@@ -85,7 +85,8 @@ class Identity:
         if self.user is None:
             return
         for path in paths:
-            for step in (*reversed(path.parents), path):
+            real = path.resolve()
+            for step in (*reversed(real.parents), real):
                 if not self._may_enter(step):
                     raise OutOfReach(str(path), closed=str(step), user=self.name)
 

@@ -59,6 +59,13 @@ class Layout:
             if created:
                 Identity.for_server(self.root).give(self.root)
 
+    def give(self, identity: Identity) -> None:
+        """Hand over what root made here, so that the owner of the data can go on without root."""
+        ours = (self.log, self.record, self.password, self.decision_lock, self.users_lock, self.server_lock)
+        for path in ours:
+            if path.exists():
+                identity.give(path)
+
 
 def _make_directory(path: Path) -> bool:
     try:

@@ -100,11 +100,8 @@ class Postmaster:
 
     def stop(self, mode: StopMode) -> None:
         """Ask it to end and wait until it has. A server that will not end in time is ended at once."""
-        for way in (mode, "immediate", "kill"):
-            pid = self.pid
-            if pid is not None:
-                send(pid, _SIGNALS.get(way, signal.SIGKILL))
-            if self._wait_until_gone(_STOP_SECONDS):
+        for number in (_SIGNALS[mode], signal.SIGQUIT, signal.SIGKILL):
+            if self._end(number, _STOP_SECONDS):
                 return
 
     def _serves(self) -> bool:
@@ -119,13 +116,8 @@ class Postmaster:
 
         Postgres would drop them itself, but not while a zombie or a stranger has the number.
         """
-        deadline = time.monotonic() + _ORPHAN_SECONDS
-        while not self.is_gone:
-            if time.monotonic() > deadline:
-                raise ServerStartFailed(str(self.layout.root), log_tail=_OCCUPIED)
-            for orphan in processes_of(self.layout.data):
-                send(orphan, signal.SIGQUIT)
-            time.sleep(_POLL_SECONDS)
+        if not self._end(signal.SIGQUIT, _ORPHAN_SECONDS):
+            raise ServerStartFailed(str(self.layout.root), log_tail=_OCCUPIED)
         (self.layout.data / "postmaster.pid").unlink(missing_ok=True)
         self._clear_socket(endpoint)
 
@@ -137,11 +129,20 @@ class Postmaster:
             lock.unlink(missing_ok=True)
             lock.with_suffix("").unlink(missing_ok=True)
 
-    def _wait_until_gone(self, seconds: float) -> bool:
+    def _end(self, number: signal.Signals, seconds: float) -> bool:
+        """Signal the postmaster, or those who outlived it, until none is left; repeating does no harm.
+
+        A server in its first instants has no pid file and ignores signals: it is met in a later round.
+        """
         deadline = time.monotonic() + seconds
         while not self.is_gone:
             if time.monotonic() > deadline:
                 return False
+            if (pid := self.pid) is not None:
+                send(pid, number)
+            else:
+                for orphan in processes_of(self.layout.data):
+                    send(orphan, signal.SIGQUIT if number != signal.SIGKILL else number)
             time.sleep(_POLL_SECONDS)
         return True
 

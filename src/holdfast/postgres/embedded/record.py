@@ -1,7 +1,6 @@
 """How the server was started last; written before each start, for whoever joins or follows."""
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -30,7 +29,7 @@ class Record:
                 "temporary_socket": self.has_temporary_socket,
             }
         )
-        new = path.with_suffix(f".new-{os.getpid()}")
+        new = path.with_suffix(".new")
         new.write_text(text, "utf-8")
         new.replace(path)
 

@@ -100,18 +100,7 @@ class EmbeddedServer:
             raise InvalidInput(
                 f"{mode!r} is not a way to stop: choose one of {', '.join(get_args(StopMode))}"
             )
-        with self._leaving:
-            if not self._use.is_open:
-                return
-            atexit.unregister(self.stop)
-            if not self._layout.root.exists():
-                # Deleted under us. Postgres misses its pid file within a minute, and ends.
-                self._use.drop()
-                return
-            with deciding(self._layout):
-                if self._use.end() and not self._keep:
-                    Postmaster(self._layout).stop(mode)
-                    remove_temporary_socket(self._layout)
+        self._leave(mode, keep=self._keep)
 
     def __enter__(self) -> Self:
         return self
@@ -128,12 +117,27 @@ class EmbeddedServer:
 
     def _enter(self, wishes: Wishes) -> None:
         self._layout.make()
+        was_running = self.is_running()
         try:
             with deciding(self._layout):
                 is_alone = self._use.begin()
                 self._endpoint = ensure_running(self._layout, wishes, is_alone=is_alone)
         except BaseException:
             # Also on Ctrl-C: a server that was half started for us alone must not stay.
-            self.stop("immediate")
+            self._leave("immediate", keep=was_running)
             raise
         atexit.register(self.stop)
+
+    def _leave(self, mode: StopMode, *, keep: bool) -> None:
+        with self._leaving:
+            if not self._use.is_open:
+                return
+            atexit.unregister(self.stop)
+            if not self._layout.root.exists():
+                # Deleted under us. Postgres misses its pid file within a minute, and ends.
+                self._use.drop()
+                return
+            with deciding(self._layout):
+                if self._use.end() and not keep:
+                    Postmaster(self._layout).stop(mode)
+                    remove_temporary_socket(self._layout)

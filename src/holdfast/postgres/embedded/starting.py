@@ -112,6 +112,7 @@ def start(layout: Layout, wishes: Wishes, previous: Record | None) -> Endpoint:
     ensure_cluster(layout, binaries, identity)
     record = _launch(layout, wishes, previous, binaries, identity)
     _ensure_database(layout, record.endpoint)
+    layout.give(identity)
     return record.endpoint
 
 
