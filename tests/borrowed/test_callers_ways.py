@@ -85,9 +85,9 @@ class ShoutingDumper(adapt.Dumper):
         return str(obj).upper().encode()
 
 
-def test_adapters_of_a_connection_of_psycopg_are_for_its_owner(tableless_dsn: str) -> None:
+def test_adapters_of_a_connection_of_psycopg_are_for_its_owner(dsn: str) -> None:
     question = ask("select %(price)s::numeric, %(name)s::text", price=Decimal("1.50"), name="ann")
-    with on_psycopg(tableless_dsn) as caller:
+    with on_psycopg(dsn) as caller:
         assert isinstance(caller.connection, psycopg.Connection)
         caller.connection.adapters.register_loader("numeric", FloatLoader)
         caller.connection.adapters.register_dumper(str, ShoutingDumper)
@@ -127,8 +127,8 @@ def test_a_pipeline_in_autocommit_is_not_committed_by_us(dsn: str, observer: psy
 
 
 @pytest.mark.parametrize("type_name", ["json", "jsonb"])
-def test_a_json_codec_of_asyncpg_does_not_encode_twice(tableless_dsn: str, type_name: str) -> None:
-    with on_asyncpg(tableless_dsn) as caller:
+def test_a_json_codec_of_asyncpg_does_not_encode_twice(dsn: str, type_name: str) -> None:
+    with on_asyncpg(dsn) as caller:
         connection: Any = caller.connection
         assert caller.wait is not None
         caller.wait(
@@ -140,13 +140,13 @@ def test_a_json_codec_of_asyncpg_does_not_encode_twice(tableless_dsn: str, type_
         assert caller.run(ask("select %(a)s::jsonpath::text = '$.\"b\"'", a="$.b")) == [(True,)]
 
 
-async def test_a_record_class_of_asyncpg_is_for_its_owner(tableless_dsn: str) -> None:
+async def test_a_record_class_of_asyncpg_is_for_its_owner(dsn: str) -> None:
     class Backwards(asyncpg.Record):  # type: ignore[misc]  # asyncpg ships no types
         def __iter__(self) -> Iterator[object]:
             columns: tuple[object, ...] = tuple(self.values())
             return reversed(columns)
 
-    connection = await asyncpg.connect(**parts(tableless_dsn, dbname="database"), record_class=Backwards)
+    connection = await asyncpg.connect(**parts(dsn, dbname="database"), record_class=Backwards)
     assert tuple(await connection.fetchrow("select 1, 2")) == (2, 1)
     assert await run_on(connection, ask("select 1, 2")) == [(1, 2)]
     await connection.close()
@@ -182,8 +182,8 @@ def test_a_session_is_not_flushed_and_commits_both(dsn: str, observer: psycopg.C
 
 
 @pytest.mark.parametrize("server_side_binding", [False, True])
-def test_django_without_time_zones_gives_whole_moments(tableless_dsn: str, server_side_binding: bool) -> None:
-    with django_on(tableless_dsn, server_side_binding=server_side_binding), override_settings(USE_TZ=False):
+def test_django_without_time_zones_gives_whole_moments(dsn: str, server_side_binding: bool) -> None:
+    with django_on(dsn, server_side_binding=server_side_binding), override_settings(USE_TZ=False):
         question = ask("select %(at)s::timestamptz, %(many)s::timestamptz[]", at=NOON, many=[NOON])
         [(at, many)] = run_on_blocking(django_connection, question)
         assert (typed(at), typed(many)) == (typed(NOON), typed([NOON]))
@@ -192,22 +192,22 @@ def test_django_without_time_zones_gives_whole_moments(tableless_dsn: str, serve
             assert cursor.fetchone()[0].tzinfo is None
 
 
-def test_a_time_zone_that_was_set_behind_djangos_back_is_no_trap(tableless_dsn: str) -> None:
-    with django_on(tableless_dsn), transaction.atomic():
+def test_a_time_zone_that_was_set_behind_djangos_back_is_no_trap(dsn: str) -> None:
+    with django_on(dsn), transaction.atomic():
         with django_connection.cursor() as cursor:
             cursor.execute("set local time zone 'Asia/Tokyo'")
         [(at,)] = run_on_blocking(django_connection, ask("select %(at)s::timestamptz", at=NOON))
         assert typed(at) == typed(NOON)
 
 
-def test_django_sees_our_queries(tableless_dsn: str) -> None:
+def test_django_sees_our_queries(dsn: str) -> None:
     seen: list[str] = []
 
     def watch(execute: Any, text: str, *rest: Any) -> Any:
         seen.append(text)
         return execute(text, *rest)
 
-    with django_on(tableless_dsn), django_connection.execute_wrapper(watch):
+    with django_on(dsn), django_connection.execute_wrapper(watch):
         with CaptureQueriesContext(django_connection) as captured:
             assert run_on_blocking(django_connection, ask("select %(a)s::int", a=5)) == [(5,)]
         assert seen == ["select %(a)s::int"]
@@ -232,21 +232,21 @@ class Traced:
         raise NotImplementedError
 
 
-def test_a_traced_connection_is_known_by_what_it_wraps(tableless_dsn: str) -> None:
-    with on_psycopg(tableless_dsn) as caller, on_engine(engine("psycopg", tableless_dsn)) as other:
+def test_a_traced_connection_is_known_by_what_it_wraps(dsn: str) -> None:
+    with on_psycopg(dsn) as caller, on_engine(engine("psycopg", dsn)) as other:
         for connection in (caller.connection, other.connection):
             assert run_on_blocking(Traced(connection), ask("select 1")) == [(1,)]
-    with on_async_psycopg(tableless_dsn) as awaited, on_asyncpg(tableless_dsn) as another:
+    with on_async_psycopg(dsn) as awaited, on_asyncpg(dsn) as another:
         for each in (awaited, another):
             assert each.wait is not None
             assert each.wait(run_on(Traced(each.connection), ask("select 1"))) == [(1,)]
 
 
-def test_django_over_psycopg2_has_the_same_values(tableless_dsn: str) -> None:
+def test_django_over_psycopg2_has_the_same_values(dsn: str) -> None:
     """In a process of its own: Django takes psycopg2 only where psycopg 3 cannot be imported."""
     script = Path(__file__).with_name("django_over_psycopg2.py")
     ended = subprocess.run(
-        [sys.executable, "-W", "error", str(script), tableless_dsn],
+        [sys.executable, "-W", "error", str(script), dsn],
         capture_output=True,
         text=True,
         check=False,

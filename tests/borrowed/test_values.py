@@ -10,49 +10,49 @@ from borrowed.examples import EXAMPLES, NOON, typed
 from borrowed.notes import ask
 
 
-def test_every_type_comes_back_as_it_was_sent(asking: Caller) -> None:
+def test_every_type_comes_back_as_it_was_sent(caller: Caller) -> None:
     for cast, value in EXAMPLES:
-        [(answer,)] = asking.run(ask(f"select %(value)s::{cast}", value=value))
+        [(answer,)] = caller.run(ask(f"select %(value)s::{cast}", value=value))
         assert (cast, typed(answer)) == (cast, typed(value))
 
 
-def test_nothing_is_null_for_every_type(asking: Caller) -> None:
+def test_nothing_is_null_for_every_type(caller: Caller) -> None:
     for cast in dict(EXAMPLES):
-        assert asking.run(ask(f"select %(value)s::{cast}", value=None)) == [(None,)], cast
+        assert caller.run(ask(f"select %(value)s::{cast}", value=None)) == [(None,)], cast
 
 
-def test_a_moment_is_the_same_in_whichever_zone_it_is_sent(asking: Caller) -> None:
+def test_a_moment_is_the_same_in_whichever_zone_it_is_sent(caller: Caller) -> None:
     elsewhere = NOON.astimezone(timezone(timedelta(hours=5, minutes=45)))
-    [(answer,)] = asking.run(ask("select %(at)s::timestamptz", at=elsewhere))
+    [(answer,)] = caller.run(ask("select %(at)s::timestamptz", at=elsewhere))
     assert typed(answer) == typed(NOON)
 
 
-def test_json_is_sent_as_text_and_read_as_text(asking: Caller) -> None:
+def test_json_is_sent_as_text_and_read_as_text(caller: Caller) -> None:
     document = '{"a": [1, "100%", null, "it\'s \\"so\\""], "b": {"c": true}}'
-    assert asking.run(ask("select %(args)s::jsonb::text", args=document)) == [(document,)]
-    assert asking.run(ask("select %(args)s::jsonb ->> 'a'", args='{"a": "b"}')) == [("b",)]
-    assert asking.run(ask("select x::text from unnest(%(args)s::jsonb[]) x", args=[document, "1", None])) == [
+    assert caller.run(ask("select %(args)s::jsonb::text", args=document)) == [(document,)]
+    assert caller.run(ask("select %(args)s::jsonb ->> 'a'", args='{"a": "b"}')) == [("b",)]
+    assert caller.run(ask("select x::text from unnest(%(args)s::jsonb[]) x", args=[document, "1", None])) == [
         (document,),
         ("1",),
         (None,),
     ]
 
 
-def test_a_parameter_may_be_used_twice_and_a_percent_sign_is_doubled(asking: Caller) -> None:
+def test_a_parameter_may_be_used_twice_and_a_percent_sign_is_doubled(caller: Caller) -> None:
     question = "select '100%%', %(a)s::text || %(b)s::text || %(a)s::text, 7 %% %(n)s::int"
-    assert asking.run(ask(question, b="b", a="a", n=4)) == [("100%", "aba", 3)]
-    assert asking.run(ask("select '100%%'")) == [("100%",)]
+    assert caller.run(ask(question, b="b", a="a", n=4)) == [("100%", "aba", 3)]
+    assert caller.run(ask("select '100%%'")) == [("100%",)]
 
 
-def test_a_batch_is_one_statement(asking: Caller) -> None:
+def test_a_batch_is_one_statement(caller: Caller) -> None:
     question = "select * from unnest(%(ids)s::bigint[], %(names)s::text[], %(at)s::timestamptz[])"
-    assert asking.run(ask(question, ids=[1, -2], names=["a", None], at=[NOON, None])) == [
+    assert caller.run(ask(question, ids=[1, -2], names=["a", None], at=[NOON, None])) == [
         (1, "a", NOON),
         (-2, None, None),
     ]
 
 
-def test_any_text_and_number_comes_back_as_it_was_sent(asking: Caller) -> None:
+def test_any_text_and_number_comes_back_as_it_was_sent(caller: Caller) -> None:
     texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
     numbers = st.integers(-(2**63), 2**63 - 1)
 
@@ -69,6 +69,6 @@ def test_any_text_and_number_comes_back_as_it_was_sent(asking: Caller) -> None:
             "select %(text)s::text, %(many)s::text[], %(number)s::bigint, %(data)s::bytea, %(real)s::float8"
         )
         asked = ask(question, text=text, many=many, number=number, data=data, real=real)
-        assert asking.run(asked) == [(text, many, number, data, real)]
+        assert caller.run(asked) == [(text, many, number, data, real)]
 
     comes_back()

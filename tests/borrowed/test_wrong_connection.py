@@ -60,8 +60,7 @@ def refused(wait: Awaiting, connection: object) -> str:
     return str(awaited.value)
 
 
-def test_a_blocking_connection_is_not_awaited(tableless_dsn: str, wait: Awaiting) -> None:
-    dsn = tableless_dsn
+def test_a_blocking_connection_is_not_awaited(dsn: str, wait: Awaiting) -> None:
     with ExitStack() as stack:
         for caller, instead in (
             (on_psycopg(dsn), "pass a psycopg.AsyncConnection"),
@@ -76,15 +75,14 @@ def test_a_blocking_connection_is_not_awaited(tableless_dsn: str, wait: Awaiting
                 wait(run_on(connection, QUESTION))
 
 
-def test_a_connection_of_django_is_not_awaited(tableless_dsn: str, wait: Awaiting) -> None:
-    with django_on(tableless_dsn):
+def test_a_connection_of_django_is_not_awaited(dsn: str, wait: Awaiting) -> None:
+    with django_on(dsn):
         for connection in (django_connection, connections["default"]):
             with pytest.raises(WrongConnection, match="wrap the blocking call in sync_to_async"):
                 wait(run_on(connection, QUESTION))
 
 
-def test_an_awaited_connection_does_not_block(tableless_dsn: str) -> None:
-    dsn = tableless_dsn
+def test_an_awaited_connection_does_not_block(dsn: str) -> None:
     for caller, instead in (
         (on_async_psycopg(dsn), "pass a psycopg.Connection"),
         (on_asyncpg(dsn), "asyncpg has no blocking one"),
@@ -118,8 +116,8 @@ def test_a_forgotten_await_is_named(wait: Awaiting) -> None:
     coroutine.close()
 
 
-def test_what_opens_connections_is_not_one(tableless_dsn: str, wait: Awaiting) -> None:
-    maker = engine("psycopg", tableless_dsn)
+def test_what_opens_connections_is_not_one(dsn: str, wait: Awaiting) -> None:
+    maker = engine("psycopg", dsn)
     assert '"with engine.begin() as connection"' in refused(wait, maker)
     assert '"with make_session.begin() as session"' in refused(wait, sessionmaker(maker))
     async_maker = create_async_engine("postgresql+asyncpg://")
@@ -127,29 +125,29 @@ def test_what_opens_connections_is_not_one(tableless_dsn: str, wait: Awaiting) -
     assert '"async with make_session.begin() as session"' in refused(wait, async_sessionmaker(async_maker))
 
 
-def test_a_pool_of_psycopg_is_not_a_connection(tableless_dsn: str, wait: Awaiting) -> None:
+def test_a_pool_of_psycopg_is_not_a_connection(dsn: str, wait: Awaiting) -> None:
     for pool in (
-        psycopg_pool.ConnectionPool(tableless_dsn, open=False),
-        psycopg_pool.NullConnectionPool(tableless_dsn, open=False),
-        psycopg_pool.AsyncConnectionPool(tableless_dsn, open=False),
+        psycopg_pool.ConnectionPool(dsn, open=False),
+        psycopg_pool.NullConnectionPool(dsn, open=False),
+        psycopg_pool.AsyncConnectionPool(dsn, open=False),
     ):
         assert '"with pool.connection() as connection"' in refused(wait, pool)
 
 
-def test_a_pool_of_asyncpg_is_not_a_connection(tableless_dsn: str, wait: Awaiting) -> None:
-    pool = wait(asyncpg.create_pool(**parts(tableless_dsn, dbname="database"), min_size=1, max_size=1))
+def test_a_pool_of_asyncpg_is_not_a_connection(dsn: str, wait: Awaiting) -> None:
+    pool = wait(asyncpg.create_pool(**parts(dsn, dbname="database"), min_size=1, max_size=1))
     assert '"async with pool.acquire() as connection"' in refused(wait, pool)
     assert "or await it" in refused(wait, pool.acquire())
     wait(pool.close())
 
 
-def test_a_cursor_is_not_a_connection(tableless_dsn: str, wait: Awaiting) -> None:
-    with psycopg.connect(tableless_dsn) as connection, connection.cursor() as cursor:
+def test_a_cursor_is_not_a_connection(dsn: str, wait: Awaiting) -> None:
+    with psycopg.connect(dsn) as connection, connection.cursor() as cursor:
         assert "pass its connection" in refused(wait, cursor)
 
 
-def test_a_bare_connection_of_psycopg2_is_refused(tableless_dsn: str, wait: Awaiting) -> None:
-    connection = psycopg2.connect(tableless_dsn)
+def test_a_bare_connection_of_psycopg2_is_refused(dsn: str, wait: Awaiting) -> None:
+    connection = psycopg2.connect(dsn)
     assert "psycopg2 through SQLAlchemy or Django" in refused(wait, connection)
     connection.close()
 
@@ -186,37 +184,37 @@ def test_an_engine_for_another_database_is_refused_and_nothing_is_begun() -> Non
             assert not wrong.in_transaction()
 
 
-def test_a_closed_connection_of_psycopg_is_refused(tableless_dsn: str, wait: Awaiting) -> None:
-    with psycopg.connect(tableless_dsn) as connection:
+def test_a_closed_connection_of_psycopg_is_refused(dsn: str, wait: Awaiting) -> None:
+    with psycopg.connect(dsn) as connection:
         pass
     with pytest.raises(WrongConnection, match=r"a psycopg\.Connection is closed"):
         run_on_blocking(connection, QUESTION)
-    with on_async_psycopg(tableless_dsn) as caller:
+    with on_async_psycopg(dsn) as caller:
         pass
     with pytest.raises(WrongConnection, match=r"a psycopg\.AsyncConnection is closed"):
         wait(run_on(caller.connection, QUESTION))
 
 
-def test_a_closed_connection_of_asyncpg_is_refused(tableless_dsn: str, wait: Awaiting) -> None:
-    with on_asyncpg(tableless_dsn) as caller:
+def test_a_closed_connection_of_asyncpg_is_refused(dsn: str, wait: Awaiting) -> None:
+    with on_asyncpg(dsn) as caller:
         pass
     with pytest.raises(WrongConnection, match="is closed"):
         wait(run_on(caller.connection, QUESTION))
 
 
-def test_a_connection_that_was_given_back_to_its_pool_is_refused(tableless_dsn: str, wait: Awaiting) -> None:
-    with on_asyncpg_pool(tableless_dsn) as caller:
+def test_a_connection_that_was_given_back_to_its_pool_is_refused(dsn: str, wait: Awaiting) -> None:
+    with on_asyncpg_pool(dsn) as caller:
         pass
     with pytest.raises(WrongConnection, match="was given back to its pool"):
         wait(run_on(caller.connection, QUESTION))
 
 
-def test_a_closed_connection_of_sqlalchemy_is_refused(tableless_dsn: str, wait: Awaiting) -> None:
-    with on_engine(engine("psycopg", tableless_dsn)) as caller:
+def test_a_closed_connection_of_sqlalchemy_is_refused(dsn: str, wait: Awaiting) -> None:
+    with on_engine(engine("psycopg", dsn)) as caller:
         pass
     with pytest.raises(WrongConnection, match="is closed"):
         run_on_blocking(caller.connection, QUESTION)
-    with on_async_connection("asyncpg", tableless_dsn) as caller:
+    with on_async_connection("asyncpg", dsn) as caller:
         pass
     with pytest.raises(WrongConnection, match="is closed"):
         wait(run_on(caller.connection, QUESTION))
