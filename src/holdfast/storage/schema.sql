@@ -1,0 +1,465 @@
+CREATE SCHEMA holdfast;
+
+CREATE TYPE holdfast.outcome AS ENUM (
+    'succeeded',
+    'retried',
+    'snoozed',
+    'released',
+    'failed',
+    'cancelled',
+    'expired'
+);
+
+CREATE FUNCTION holdfast.enqueue(kind text, args jsonb DEFAULT '{}'::jsonb, queue text DEFAULT 'default'::text, priority integer DEFAULT 5, delay interval DEFAULT NULL::interval, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, unique_key text DEFAULT NULL::text, max_attempts integer DEFAULT 20, deadline_at timestamp with time zone DEFAULT NULL::timestamp with time zone, timeout interval DEFAULT NULL::interval, tags text[] DEFAULT NULL::text[], keep interval DEFAULT NULL::interval) RETURNS bigint
+    LANGUAGE plpgsql
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_variable
+declare
+  moment constant timestamptz := statement_timestamp();
+  due    constant timestamptz := coalesce(run_at, moment + delay);
+  taken  bigint := nextval('"holdfast".job_id_seq');
+  holder bigint;
+begin
+  if coalesce(char_length(kind), 0) not between 1 and 200 then
+    raise invalid_parameter_value using message = 'kind must have 1 to 200 characters';
+  elsif coalesce(char_length(queue), 0) not between 1 and 200 then
+    raise invalid_parameter_value using message = 'queue must have 1 to 200 characters';
+  elsif args is null or jsonb_typeof(args) <> 'object' then
+    raise invalid_parameter_value using message = 'args must be a JSON object, such as {"user_id": 42}';
+  elsif octet_length(args::text) > 1048576 then
+    raise invalid_parameter_value using message = 'args are larger than 1 MiB: store them elsewhere and pass a reference';
+  elsif priority is null or priority not between 0 and 9 then
+    raise invalid_parameter_value using message = 'priority must be 0 (most urgent) to 9';
+  elsif max_attempts is null or max_attempts not between 1 and 32767 then
+    raise invalid_parameter_value using message = 'max_attempts must be 1 to 32767, the first attempt included';
+  elsif delay < interval '0' then
+    raise invalid_parameter_value using message = 'delay must not be negative';
+  elsif delay is not null and run_at is not null then
+    raise invalid_parameter_value using message = 'give delay or run_at, not both';
+  elsif timeout <= interval '0' then
+    raise invalid_parameter_value using message = 'timeout must be longer than nothing';
+  elsif keep < interval '0' then
+    raise invalid_parameter_value using message = 'keep must not be negative';
+  elsif deadline_at <= greatest(moment, due) then
+    raise invalid_parameter_value using message = 'deadline_at must come after the time at which the job may run';
+  elsif char_length(unique_key) not between 1 and 1000 then
+    raise invalid_parameter_value using message = 'unique_key must have 1 to 1000 characters';
+  end if;
+
+  if unique_key is not null then
+    insert into "holdfast".unique_key as held (queue, key, job) values (queue, unique_key, taken)
+    on conflict on constraint unique_key_pkey do update
+       set job = case when exists (select from "holdfast".job j where j.id = held.job)
+                       and not exists (select from "holdfast".ledger l where l.job = held.job and l.is_final)
+                      then held.job else excluded.job end
+    returning held.job into holder;
+    if holder <> taken then
+      return holder;
+    end if;
+  end if;
+
+  insert into "holdfast".job (id, created_at, deadline_at, priority, max_attempts, kind, queue, args, timeout, keep,
+                            unique_key, tags)
+  values (taken, moment, deadline_at, priority, max_attempts, kind, queue, args, timeout, keep, unique_key, tags);
+  if due > moment then
+    insert into "holdfast".scheduled (job, run_at, deadline_at, attempt) values (taken, due, deadline_at, 0);
+    perform pg_notify('holdfast.due', extract(epoch from due)::text);
+  else
+    insert into "holdfast".ready (queue, priority, job, segment, kind, attempt, deadline_at)
+    select queue, priority, taken, ring.current, kind, 0, deadline_at from "holdfast".ring;
+    perform pg_notify('holdfast.ready', queue);
+  end if;
+  return taken;
+end
+$$;
+
+CREATE TABLE holdfast.counter (
+    minute timestamp with time zone NOT NULL,
+    queue text NOT NULL,
+    kind text NOT NULL,
+    outcome holdfast.outcome NOT NULL,
+    runs bigint NOT NULL,
+    run_time interval NOT NULL
+);
+
+CREATE TABLE holdfast.dead (
+    job bigint NOT NULL,
+    run bigint NOT NULL,
+    died_at timestamp with time zone NOT NULL
+);
+
+CREATE TABLE holdfast.job (
+    id bigint NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    deadline_at timestamp with time zone,
+    priority smallint NOT NULL,
+    max_attempts smallint NOT NULL,
+    kind text NOT NULL,
+    queue text NOT NULL,
+    args jsonb NOT NULL,
+    backoff jsonb,
+    timeout interval,
+    keep interval,
+    on_lost text,
+    unique_key text,
+    tags text[],
+    origin jsonb,
+    CONSTRAINT job_args_check CHECK ((jsonb_typeof(args) = 'object'::text)),
+    CONSTRAINT job_keep_check CHECK ((keep >= '00:00:00'::interval)),
+    CONSTRAINT job_kind_check CHECK (((char_length(kind) >= 1) AND (char_length(kind) <= 200))),
+    CONSTRAINT job_max_attempts_check CHECK ((max_attempts > 0)),
+    CONSTRAINT job_on_lost_check CHECK ((on_lost = ANY (ARRAY['retry'::text, 'fail'::text]))),
+    CONSTRAINT job_priority_check CHECK (((priority >= 0) AND (priority <= 9))),
+    CONSTRAINT job_queue_check CHECK (((char_length(queue) >= 1) AND (char_length(queue) <= 200))),
+    CONSTRAINT job_timeout_check CHECK ((timeout > '00:00:00'::interval))
+)
+WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_analyze_scale_factor='0.1');
+
+ALTER TABLE holdfast.job ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
+    SEQUENCE NAME holdfast.job_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE holdfast.lease (
+    worker bigint NOT NULL,
+    job bigint NOT NULL,
+    run bigint NOT NULL,
+    started_at timestamp with time zone NOT NULL,
+    timeout_at timestamp with time zone NOT NULL,
+    cancel_requested_at timestamp with time zone,
+    attempt smallint NOT NULL
+)
+WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='1000');
+
+CREATE TABLE holdfast.ledger (
+    job bigint NOT NULL,
+    run bigint NOT NULL,
+    started_at timestamp with time zone,
+    finished_at timestamp with time zone NOT NULL,
+    keep_until timestamp with time zone,
+    worker bigint,
+    outcome holdfast.outcome NOT NULL,
+    attempt smallint NOT NULL,
+    is_final boolean NOT NULL,
+    queue text NOT NULL,
+    kind text NOT NULL,
+    flag text,
+    error jsonb,
+    result jsonb
+)
+WITH (autovacuum_vacuum_scale_factor='0.02');
+
+CREATE TABLE holdfast.ready (
+    job bigint NOT NULL,
+    deadline_at timestamp with time zone,
+    attempt smallint NOT NULL,
+    priority smallint NOT NULL,
+    segment smallint NOT NULL,
+    queue text NOT NULL,
+    kind text NOT NULL
+)
+PARTITION BY LIST (segment);
+
+CREATE TABLE holdfast.scheduled (
+    job bigint NOT NULL,
+    run_at timestamp with time zone NOT NULL,
+    deadline_at timestamp with time zone,
+    attempt smallint NOT NULL
+)
+WITH (autovacuum_vacuum_scale_factor='0.02');
+
+CREATE VIEW holdfast.jobs AS
+ SELECT j.id,
+    j.kind,
+    j.queue,
+    COALESCE(r.priority, j.priority) AS priority,
+        CASE
+            WHEN (l.job IS NOT NULL) THEN 'running'::text
+            WHEN (r.job IS NOT NULL) THEN 'ready'::text
+            WHEN (s.job IS NOT NULL) THEN 'scheduled'::text
+            ELSE (f.outcome)::text
+        END AS state,
+    COALESCE(l.attempt, r.attempt, s.attempt, f.attempt) AS attempt,
+    j.max_attempts,
+    j.args,
+    j.tags,
+    j.unique_key,
+    j.created_at,
+    s.run_at,
+    l.started_at,
+    l.worker,
+    j.deadline_at,
+    f.finished_at,
+    f.error,
+    f.result,
+    f.flag,
+    l.cancel_requested_at,
+    (r.segment = 9) AS is_parked,
+    j.origin
+   FROM ((((holdfast.job j
+     LEFT JOIN holdfast.lease l ON ((l.job = j.id)))
+     LEFT JOIN holdfast.ready r ON (((r.queue = j.queue) AND (r.priority = ANY (ARRAY[0, 1, 2, 3, 4, 5, 6, 7, 8, 9])) AND (r.job = j.id))))
+     LEFT JOIN holdfast.scheduled s ON ((s.job = j.id)))
+     LEFT JOIN holdfast.ledger f ON (((f.job = j.id) AND f.is_final)));
+
+CREATE TABLE holdfast.leader (
+    is_only boolean DEFAULT true NOT NULL,
+    worker bigint NOT NULL,
+    term bigint NOT NULL,
+    expires_at timestamp with time zone NOT NULL,
+    CONSTRAINT leader_is_only_check CHECK (is_only)
+)
+WITH (fillfactor='50');
+
+CREATE TABLE holdfast.migration (
+    version integer NOT NULL,
+    name text NOT NULL,
+    checksum text NOT NULL,
+    min_code integer NOT NULL,
+    applied_at timestamp with time zone DEFAULT statement_timestamp() NOT NULL,
+    applied_by text DEFAULT SESSION_USER NOT NULL,
+    CONSTRAINT migration_check CHECK (((min_code >= 1) AND (min_code <= version)))
+);
+
+COMMENT ON TABLE holdfast.migration IS 'Which migrations were applied. Code that does not know min_code is refused: the highest counts.';
+
+CREATE TABLE holdfast.queue (
+    name text NOT NULL,
+    paused_at timestamp with time zone,
+    paused_until timestamp with time zone,
+    pause_note text
+);
+
+CREATE TABLE holdfast.ready_0 (
+    job bigint CONSTRAINT ready_job_not_null NOT NULL,
+    deadline_at timestamp with time zone,
+    attempt smallint CONSTRAINT ready_attempt_not_null NOT NULL,
+    priority smallint CONSTRAINT ready_priority_not_null NOT NULL,
+    segment smallint CONSTRAINT ready_segment_not_null NOT NULL,
+    queue text CONSTRAINT ready_queue_not_null NOT NULL,
+    kind text CONSTRAINT ready_kind_not_null NOT NULL
+);
+
+CREATE TABLE holdfast.ready_1 (
+    job bigint CONSTRAINT ready_job_not_null NOT NULL,
+    deadline_at timestamp with time zone,
+    attempt smallint CONSTRAINT ready_attempt_not_null NOT NULL,
+    priority smallint CONSTRAINT ready_priority_not_null NOT NULL,
+    segment smallint CONSTRAINT ready_segment_not_null NOT NULL,
+    queue text CONSTRAINT ready_queue_not_null NOT NULL,
+    kind text CONSTRAINT ready_kind_not_null NOT NULL
+);
+
+CREATE TABLE holdfast.ready_2 (
+    job bigint CONSTRAINT ready_job_not_null NOT NULL,
+    deadline_at timestamp with time zone,
+    attempt smallint CONSTRAINT ready_attempt_not_null NOT NULL,
+    priority smallint CONSTRAINT ready_priority_not_null NOT NULL,
+    segment smallint CONSTRAINT ready_segment_not_null NOT NULL,
+    queue text CONSTRAINT ready_queue_not_null NOT NULL,
+    kind text CONSTRAINT ready_kind_not_null NOT NULL
+);
+
+CREATE TABLE holdfast.ready_3 (
+    job bigint CONSTRAINT ready_job_not_null NOT NULL,
+    deadline_at timestamp with time zone,
+    attempt smallint CONSTRAINT ready_attempt_not_null NOT NULL,
+    priority smallint CONSTRAINT ready_priority_not_null NOT NULL,
+    segment smallint CONSTRAINT ready_segment_not_null NOT NULL,
+    queue text CONSTRAINT ready_queue_not_null NOT NULL,
+    kind text CONSTRAINT ready_kind_not_null NOT NULL
+);
+
+CREATE TABLE holdfast.ready_parked (
+    job bigint CONSTRAINT ready_job_not_null NOT NULL,
+    deadline_at timestamp with time zone,
+    attempt smallint CONSTRAINT ready_attempt_not_null NOT NULL,
+    priority smallint CONSTRAINT ready_priority_not_null NOT NULL,
+    segment smallint CONSTRAINT ready_segment_not_null NOT NULL,
+    queue text CONSTRAINT ready_queue_not_null NOT NULL,
+    kind text CONSTRAINT ready_kind_not_null NOT NULL
+);
+
+CREATE TABLE holdfast.ring (
+    is_only boolean DEFAULT true NOT NULL,
+    current smallint DEFAULT 0 NOT NULL,
+    version bigint DEFAULT 1 NOT NULL,
+    turned_at timestamp with time zone DEFAULT now() NOT NULL,
+    closed smallint,
+    closed_until timestamp with time zone,
+    CONSTRAINT ring_current_check CHECK (((current >= 0) AND (current <= 3))),
+    CONSTRAINT ring_is_only_check CHECK (is_only)
+)
+WITH (fillfactor='50');
+
+CREATE SEQUENCE holdfast.run
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1;
+
+CREATE TABLE holdfast.tally (
+    id bigint NOT NULL,
+    minute timestamp with time zone NOT NULL,
+    outcome holdfast.outcome NOT NULL,
+    queue text NOT NULL,
+    kind text NOT NULL,
+    runs bigint NOT NULL,
+    run_time interval NOT NULL
+);
+
+ALTER TABLE holdfast.tally ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME holdfast.tally_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE holdfast.unique_key (
+    queue text NOT NULL,
+    key text NOT NULL,
+    job bigint NOT NULL
+);
+
+CREATE TABLE holdfast.worker (
+    id bigint NOT NULL,
+    host text NOT NULL,
+    pid integer NOT NULL,
+    version text NOT NULL,
+    queues text[] NOT NULL,
+    kinds text[] NOT NULL,
+    slots integer NOT NULL,
+    started_at timestamp with time zone NOT NULL,
+    beat_at timestamp with time zone NOT NULL,
+    expires_at timestamp with time zone NOT NULL,
+    lost_at timestamp with time zone
+)
+WITH (fillfactor='50');
+
+ALTER TABLE holdfast.worker ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME holdfast.worker_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+ALTER TABLE ONLY holdfast.ready ATTACH PARTITION holdfast.ready_0 FOR VALUES IN ('0');
+
+ALTER TABLE ONLY holdfast.ready ATTACH PARTITION holdfast.ready_1 FOR VALUES IN ('1');
+
+ALTER TABLE ONLY holdfast.ready ATTACH PARTITION holdfast.ready_2 FOR VALUES IN ('2');
+
+ALTER TABLE ONLY holdfast.ready ATTACH PARTITION holdfast.ready_3 FOR VALUES IN ('3');
+
+ALTER TABLE ONLY holdfast.ready ATTACH PARTITION holdfast.ready_parked FOR VALUES IN ('9');
+
+ALTER TABLE ONLY holdfast.counter
+    ADD CONSTRAINT counter_pkey PRIMARY KEY (minute, queue, kind, outcome);
+
+ALTER TABLE ONLY holdfast.dead
+    ADD CONSTRAINT dead_pkey PRIMARY KEY (job);
+
+ALTER TABLE ONLY holdfast.job
+    ADD CONSTRAINT job_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY holdfast.leader
+    ADD CONSTRAINT leader_pkey PRIMARY KEY (is_only);
+
+ALTER TABLE ONLY holdfast.lease
+    ADD CONSTRAINT lease_pkey PRIMARY KEY (worker, job);
+
+ALTER TABLE ONLY holdfast.ledger
+    ADD CONSTRAINT ledger_pkey PRIMARY KEY (job, run);
+
+ALTER TABLE ONLY holdfast.migration
+    ADD CONSTRAINT migration_pkey PRIMARY KEY (version);
+
+ALTER TABLE ONLY holdfast.queue
+    ADD CONSTRAINT queue_pkey PRIMARY KEY (name);
+
+ALTER TABLE ONLY holdfast.ready
+    ADD CONSTRAINT ready_pkey PRIMARY KEY (queue, priority, job, segment);
+
+ALTER TABLE ONLY holdfast.ready_0
+    ADD CONSTRAINT ready_0_pkey PRIMARY KEY (queue, priority, job, segment);
+
+ALTER TABLE ONLY holdfast.ready_1
+    ADD CONSTRAINT ready_1_pkey PRIMARY KEY (queue, priority, job, segment);
+
+ALTER TABLE ONLY holdfast.ready_2
+    ADD CONSTRAINT ready_2_pkey PRIMARY KEY (queue, priority, job, segment);
+
+ALTER TABLE ONLY holdfast.ready_3
+    ADD CONSTRAINT ready_3_pkey PRIMARY KEY (queue, priority, job, segment);
+
+ALTER TABLE ONLY holdfast.ready_parked
+    ADD CONSTRAINT ready_parked_pkey PRIMARY KEY (queue, priority, job, segment);
+
+ALTER TABLE ONLY holdfast.ring
+    ADD CONSTRAINT ring_pkey PRIMARY KEY (is_only);
+
+ALTER TABLE ONLY holdfast.scheduled
+    ADD CONSTRAINT scheduled_pkey PRIMARY KEY (job);
+
+ALTER TABLE ONLY holdfast.tally
+    ADD CONSTRAINT tally_pkey PRIMARY KEY (id);
+
+ALTER TABLE ONLY holdfast.unique_key
+    ADD CONSTRAINT unique_key_pkey PRIMARY KEY (queue, key);
+
+ALTER TABLE ONLY holdfast.worker
+    ADD CONSTRAINT worker_pkey PRIMARY KEY (id);
+
+CREATE INDEX dead_died_at ON holdfast.dead USING btree (died_at, job);
+
+CREATE INDEX ledger_keep_until ON holdfast.ledger USING btree (keep_until) WHERE is_final;
+
+CREATE INDEX ready_deadline ON ONLY holdfast.ready USING btree (deadline_at) WHERE (deadline_at IS NOT NULL);
+
+CREATE INDEX ready_0_deadline_at_idx ON holdfast.ready_0 USING btree (deadline_at) WHERE (deadline_at IS NOT NULL);
+
+CREATE INDEX ready_1_deadline_at_idx ON holdfast.ready_1 USING btree (deadline_at) WHERE (deadline_at IS NOT NULL);
+
+CREATE INDEX ready_2_deadline_at_idx ON holdfast.ready_2 USING btree (deadline_at) WHERE (deadline_at IS NOT NULL);
+
+CREATE INDEX ready_3_deadline_at_idx ON holdfast.ready_3 USING btree (deadline_at) WHERE (deadline_at IS NOT NULL);
+
+CREATE INDEX ready_parked_deadline_at_idx ON holdfast.ready_parked USING btree (deadline_at) WHERE (deadline_at IS NOT NULL);
+
+CREATE INDEX ready_parked_kind ON holdfast.ready_parked USING btree (queue, kind);
+
+CREATE INDEX scheduled_deadline ON holdfast.scheduled USING btree (deadline_at) WHERE (deadline_at IS NOT NULL);
+
+CREATE INDEX scheduled_run_at ON holdfast.scheduled USING btree (run_at, job);
+
+CREATE INDEX unique_key_job ON holdfast.unique_key USING btree (job);
+
+ALTER INDEX holdfast.ready_deadline ATTACH PARTITION holdfast.ready_0_deadline_at_idx;
+
+ALTER INDEX holdfast.ready_pkey ATTACH PARTITION holdfast.ready_0_pkey;
+
+ALTER INDEX holdfast.ready_deadline ATTACH PARTITION holdfast.ready_1_deadline_at_idx;
+
+ALTER INDEX holdfast.ready_pkey ATTACH PARTITION holdfast.ready_1_pkey;
+
+ALTER INDEX holdfast.ready_deadline ATTACH PARTITION holdfast.ready_2_deadline_at_idx;
+
+ALTER INDEX holdfast.ready_pkey ATTACH PARTITION holdfast.ready_2_pkey;
+
+ALTER INDEX holdfast.ready_deadline ATTACH PARTITION holdfast.ready_3_deadline_at_idx;
+
+ALTER INDEX holdfast.ready_pkey ATTACH PARTITION holdfast.ready_3_pkey;
+
+ALTER INDEX holdfast.ready_deadline ATTACH PARTITION holdfast.ready_parked_deadline_at_idx;
+
+ALTER INDEX holdfast.ready_pkey ATTACH PARTITION holdfast.ready_parked_pkey;
