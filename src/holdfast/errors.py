@@ -14,6 +14,7 @@ HoldfastError
 │   ├── PoolTimeout              every pooled connection stayed busy for too long
 │   ├── Conflict                 lost against another transaction; rolled back, may be tried again
 │   └── StatementFailed          Postgres refused the statement; trying again will not help
+├── DuplicateJob                 an active job holds the unique key
 ├── SchemaError                  code and database do not fit
 │   ├── SchemaOutdated           the database is behind: run "holdfast migrate"
 │   ├── CodeOutdated             the database needs a newer Holdfast
@@ -109,6 +110,15 @@ class Conflict(DatabaseError):
 
 class StatementFailed(DatabaseError):
     """Postgres refused the statement: trying again will not help."""
+
+
+class DuplicateJob(HoldfastError):
+    def __init__(self, *, key: str, queue: str, job: int) -> None:
+        self.key, self.queue, self.job = key, queue, job
+        super().__init__(
+            f'job {job} holds the unique key "{key}" in queue "{queue}": wait until it has ended, '
+            'or enqueue with on_conflict="existing" or "replace"'
+        )
 
 
 class SchemaError(HoldfastError):

@@ -69,6 +69,13 @@ class StatementFile(Generic[T]):
     ) -> "StatementFile[T]":
         return cls(name, (folder / f"{name}.sql").read_text("utf-8"), decode, is_repeatable)
 
+    def filled(self, **words: str) -> "StatementFile[T]":
+        """The same statement with literals in place of `{word}`: where the planner must know a value."""
+        source = self.source
+        for word, literal in words.items():
+            source = source.replace(f"{{{word}}}", literal)
+        return StatementFile(self.name, source, self.decode, self.is_repeatable)
+
     @property
     def contract(self) -> str:
         """The comment that the file opens with."""

@@ -1,0 +1,63 @@
+"""What a run came to, as its worker or the leader saw it. What follows from it is decided in `transition`."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from holdfast.domain.failure import Failure
+
+
+@dataclass(frozen=True, slots=True)
+class Succeeded:
+    """The handler returned. `result` is JSON text; `flag` says why it is missing."""
+
+    result: str | None = None
+    flag: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The attempt failed: the handler raised, took too long, or its process died.
+
+    `delay` is what the handler asked for itself; `is_retryable` what its policy says of this error.
+    """
+
+    failure: Failure
+    delay: timedelta | None = None
+    is_retryable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Undecodable:
+    """The arguments do not fit this version of the code; another version may know them. `age` of the job."""
+
+    failure: Failure
+    age: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class Snoozed:
+    """The handler wants to go on later; the attempt does not count."""
+
+    delay: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class Released:
+    """The worker stops, or never began: the attempt does not count."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """The handler gave up because somebody, or it itself, wished so."""
+
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """The worker was marked lost, or the run outlived its timeout unsettled."""
+
+    failure: Failure
+
+
+Outcome = Succeeded | Failed | Undecodable | Snoozed | Released | Cancelled | Lost

@@ -1,0 +1,48 @@
+"""When the ring of ready segments turns, and which segment is cleared: decided from sizes alone."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+SEGMENTS = (0, 1, 2, 3)
+PARKED = 9
+
+
+@dataclass(frozen=True, slots=True)
+class Ring:
+    """The ring as read from the database. Sizes are in bytes, dead rows included."""
+
+    version: int
+    current: int
+    closed: int | None
+    age: timedelta
+    sizes: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Turn once the current segment is `full` (about 10,000 rows), or not empty and `old`."""
+
+    full: int = 800 * 1024
+    old: timedelta = timedelta(seconds=5)
+
+
+@dataclass(frozen=True, slots=True)
+class Moves:
+    """Where new rows go from now on (None: stay), and the segments to drain, oldest first."""
+
+    turn_to: int | None
+    clear: tuple[int, ...]
+
+
+def next_moves(ring: Ring, pace: Pace) -> Moves:
+    behind = [(ring.current + step) % len(SEGMENTS) for step in range(1, len(SEGMENTS))]
+    free = [segment for segment in behind if ring.sizes[segment] == 0 and segment != ring.closed]
+    size = ring.sizes[ring.current]
+    is_time = size >= pace.full or (size > 0 and ring.age >= pace.old)
+    turn_to = free[0] if is_time and free else None
+    return Moves(turn_to, tuple(segment for segment in behind if ring.sizes[segment] > 0))
+
+
+def segments_without(closed: int | None) -> tuple[int, ...]:
+    """The segments that a claim names: all but the one being truncated."""
+    return tuple(segment for segment in SEGMENTS if segment != closed)

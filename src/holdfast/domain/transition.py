@@ -1,0 +1,106 @@
+"""What happens next to a job whose run has ended: one pure, total function from outcome to transition.
+
+It answers with delays; the database adds them to its clock, and lets a cancel request or a passed deadline
+win over going on.
+"""
+
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Literal, assert_never
+
+from holdfast.domain.backoff import Backoff
+from holdfast.domain.failure import Failure
+from holdfast.domain.outcome import (
+    Cancelled,
+    Failed,
+    Lost,
+    Outcome,
+    Released,
+    Snoozed,
+    Succeeded,
+    Undecodable,
+)
+
+UNDECODABLE_FOR = timedelta(minutes=10)
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What must be known of a run to decide: its attempt (the first is 1) and the job's policy."""
+
+    attempt: int
+    max_attempts: int
+    backoff: Backoff
+    on_lost: Literal["retry", "fail"] = "retry"
+
+
+@dataclass(frozen=True, slots=True)
+class Complete:
+    result: str | None
+    flag: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    delay: timedelta
+    failure: Failure
+
+
+@dataclass(frozen=True, slots=True)
+class Snooze:
+    """Later, with the attempt refunded; `failure` when something kept it from running at all."""
+
+    delay: timedelta
+    failure: Failure | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class Fail:
+    failure: Failure
+
+
+@dataclass(frozen=True, slots=True)
+class Cancel:
+    failure: Failure | None
+
+
+Transition = Complete | Retry | Snooze | Release | Fail | Cancel
+
+
+def decide(run: Run, outcome: Outcome, luck: float) -> Transition:  # noqa: PLR0911  # a return for each case
+    """The transition that follows; `luck` in [0, 1) spreads retries."""
+    match outcome:
+        case Succeeded(result, flag):
+            return Complete(result, flag)
+        case Failed(failure, delay, is_retryable):
+            return _again(run, failure, delay, luck) if is_retryable else Fail(failure)
+        case Undecodable(failure, age):
+            # The attempt does not count: it is not the job that failed, but this version of the code.
+            is_early = age < UNDECODABLE_FOR
+            return Snooze(run.backoff.delay(run.attempt, luck), failure) if is_early else Fail(failure)
+        case Snoozed(delay):
+            return Snooze(max(delay, timedelta()))
+        case Released():
+            return Release()
+        case Cancelled(failure):
+            return Cancel(failure)
+        case Lost(failure):
+            if run.on_lost == "fail":
+                return Fail(failure)
+            return _again(run, failure, None, luck)
+        case _:
+            assert_never(outcome)
+
+
+def _again(run: Run, failure: Failure, delay: timedelta | None, luck: float) -> Transition:
+    if run.attempt < run.max_attempts:
+        asked = run.backoff.delay(run.attempt, luck) if delay is None else delay
+        return Retry(max(asked, timedelta()), failure)
+    if failure.code in ("lease_lost", "stale_timeout"):
+        return Fail(replace(failure, message=f"{failure.message}; attempts exhausted"))
+    return Fail(failure)

@@ -1,0 +1,160 @@
+"""What the leader does in passes: promote, expire, rescue, fold and prune. Harmless under two leaders."""
+
+from datetime import datetime, timedelta
+from typing import Literal, NamedTuple
+
+from holdfast.domain.backoff import from_json
+from holdfast.domain.failure import Failure
+from holdfast.domain.outcome import Lost
+from holdfast.domain.transition import Run, decide
+from holdfast.postgres.conversation import Conversation, ask
+from holdfast.postgres.schema import Schema
+from holdfast.postgres.statement import Statement
+from holdfast.storage.runs import Retention, Settled, Settlement, settle
+from holdfast.storage.statements import statement
+
+BATCH = 500
+
+_LEASE_LOST = Failure("worker presumed dead: its lease expired without a heartbeat", "lease_lost")
+_STALE = Failure("hard timeout exceeded: the run outlived its timeout unsettled", "stale_timeout")
+_EXPIRED = Failure("did not complete before its deadline", "deadline_expired")
+
+
+class Pass(NamedTuple):
+    """How many rows a pass moved, and the time up to which it has looked: the next pass begins there."""
+
+    moved: int
+    seen: datetime | None
+
+
+class Fold(NamedTuple):
+    folded: int
+    seen: int | None
+
+
+class NextDue(NamedTuple):
+    """How long until something is due by itself; None where nothing is to come."""
+
+    run: timedelta | None
+    deadline: timedelta | None
+    expiry: timedelta | None
+
+
+class HeldLease(NamedTuple):
+    """A lease that is locked for rescue, with the policy that decides what follows."""
+
+    worker: int
+    job: int
+    run: int
+    attempt: int
+    max_attempts: int
+    backoff: str | None
+    on_lost: Literal["retry", "fail"] | None
+
+
+_PROMOTE = statement("promote", Pass)
+_EXPIRE = statement("expire", Pass)
+_NEXT_DUE = statement("next_due", NextDue, is_repeatable=True)
+_LOST_LEASES = statement("lost_leases", HeldLease)
+_OVERDUE_LEASES = statement("overdue_leases", HeldLease)
+_FOLD = statement("fold", Fold)
+_PRUNE = statement("prune", Pass)
+_PRUNE_COUNTERS = statement("prune_counters", int)
+
+
+def promote(
+    schema: Schema, *, since: datetime | None = None, limit: int = 4_000, now: datetime | None = None
+) -> Statement[Pass]:
+    """Move jobs whose time has come to ready."""
+    return _PROMOTE.with_params(schema, since=since, limit=limit, now=now)
+
+
+def expire(
+    schema: Schema,
+    *,
+    since: datetime | None = None,
+    limit: int = BATCH,
+    retention: Retention | None = None,
+    now: datetime | None = None,
+) -> Statement[Pass]:
+    """End waiting jobs whose deadline has passed."""
+    keep = retention or Retention()
+    return _EXPIRE.with_params(
+        schema, since=since, limit=limit, keep_other=keep.other, error=_EXPIRED.to_json(), now=now
+    )
+
+
+def next_due(
+    schema: Schema, *, since: datetime | None = None, now: datetime | None = None
+) -> Statement[NextDue]:
+    """Ask how long the leader may sleep."""
+    return _NEXT_DUE.with_params(schema, since=since, now=now)
+
+
+def rescue(
+    schema: Schema,
+    *,
+    luck: float,
+    limit: int = BATCH,
+    retention: Retention | None = None,
+    now: datetime | None = None,
+) -> Conversation[list[Settled]]:
+    """Take up to `limit` runs away from lost workers. Hold it in a transaction: the locks last from one
+    statement to the next. A short answer means that none are left.
+    """
+    held = yield from ask(_LOST_LEASES.with_params(schema, limit=limit))
+    return (yield from _take_away(schema, held, Lost(_LEASE_LOST), luck=luck, retention=retention, now=now))
+
+
+def rescue_overdue(
+    schema: Schema,
+    *,
+    luck: float,
+    grace: timedelta,
+    limit: int = BATCH,
+    retention: Retention | None = None,
+    now: datetime | None = None,
+) -> Conversation[list[Settled]]:
+    """Take away runs that have outlived their timeout by a grace, although their worker is alive."""
+    held = yield from ask(_OVERDUE_LEASES.with_params(schema, limit=limit, grace=grace, now=now))
+    return (yield from _take_away(schema, held, Lost(_STALE), luck=luck, retention=retention, now=now))
+
+
+def _take_away(
+    schema: Schema,
+    held: list[HeldLease],
+    outcome: Lost,
+    *,
+    luck: float,
+    retention: Retention | None,
+    now: datetime | None,
+) -> Conversation[list[Settled]]:
+    if not held:
+        return []
+    settlements = [
+        Settlement(lease.worker, lease.job, lease.run, decide(_run(lease), outcome, luck)) for lease in held
+    ]
+    return (yield from ask(settle(schema, settlements, retention=retention, now=now)))
+
+
+def _run(lease: HeldLease) -> Run:
+    return Run(lease.attempt, lease.max_attempts, from_json(lease.backoff), lease.on_lost or "retry")
+
+
+def fold(schema: Schema, *, since: int | None = None, limit: int = 10_000) -> Statement[Fold]:
+    """Fold tallies into counters."""
+    return _FOLD.with_params(schema, since=since, limit=limit)
+
+
+def prune(
+    schema: Schema, *, since: datetime | None = None, limit: int = 1_000, now: datetime | None = None
+) -> Statement[Pass]:
+    """Delete jobs that were kept as long as they asked. Repeat until the answer is short."""
+    return _PRUNE.with_params(schema, since=since, limit=limit, now=now)
+
+
+def prune_counters(
+    schema: Schema, *, keep: timedelta, limit: int = 10_000, now: datetime | None = None
+) -> Statement[int]:
+    """Delete counters of long ago."""
+    return _PRUNE_COUNTERS.with_params(schema, keep=keep, limit=limit, now=now)

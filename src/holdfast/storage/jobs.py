@@ -1,0 +1,145 @@
+"""Enqueueing: new jobs in batches, unique ones among them, on any connection."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from itertools import islice
+from typing import Literal, NamedTuple
+
+from holdfast.domain.backoff import to_json
+from holdfast.domain.job import NewJob, Policy
+from holdfast.errors import DuplicateJob
+from holdfast.postgres.conversation import Conversation, ask
+from holdfast.postgres.schema import Schema
+from holdfast.postgres.statement import Statement
+from holdfast.storage.statements import statement
+
+OnConflict = Literal["existing", "raise", "replace"]
+
+CHUNK = 1_000
+_ROUNDS = 3
+
+
+class Enqueued(NamedTuple):
+    """The job that now stands for what was asked, and whether it is a new one."""
+
+    job: int
+    is_new: bool
+
+
+_ENQUEUE = statement("enqueue", Enqueued)
+_ENQUEUE_UNIQUE = statement("enqueue_unique", Enqueued)
+_REPLACE = statement("replace", int)
+
+
+def enqueue(
+    schema: Schema, jobs: Sequence[NewJob], *, notify: bool, now: datetime | None = None
+) -> Statement[Enqueued]:
+    """Write a batch; answers in its order. An active job with the same unique key stands for a new one."""
+    columns = _columns(jobs)
+    if all(job.unique_key is None for job in jobs):
+        return _ENQUEUE.with_params(schema, **columns, notify=notify, now=now)
+    keys = [job.unique_key for job in jobs]
+    return _ENQUEUE_UNIQUE.with_params(schema, **columns, keys=keys, notify=notify, now=now)
+
+
+def replace(
+    schema: Schema, jobs: Sequence[tuple[int, NewJob]], *, notify: bool, now: datetime | None = None
+) -> Statement[int]:
+    """Give waiting jobs new contents; answers those that still waited."""
+    columns = _columns([new for _, new in jobs])
+    return _REPLACE.with_params(schema, jobs=[job for job, _ in jobs], **columns, notify=notify, now=now)
+
+
+def enqueue_many(
+    schema: Schema,
+    jobs: Iterable[NewJob],
+    *,
+    on_conflict: OnConflict = "existing",
+    notify: bool = True,
+    now: datetime | None = None,
+) -> Conversation[list[Enqueued]]:
+    """Write any number of jobs, a chunk at a time: only one chunk is held besides what the caller holds.
+
+    For all or nothing, hold it in a transaction.
+    """
+    answers: list[Enqueued] = []
+    for chunk in _chunks(jobs):
+        rows = yield from ask(enqueue(schema, chunk, notify=notify, now=now))
+        if on_conflict == "raise":
+            _refuse_duplicates(chunk, rows)
+        if on_conflict == "replace":
+            rows = yield from _replace_existing(schema, chunk, rows, notify=notify, now=now)
+        answers += rows
+    return answers
+
+
+def _replace_existing(
+    schema: Schema, chunk: Sequence[NewJob], rows: list[Enqueued], *, notify: bool, now: datetime | None
+) -> Conversation[list[Enqueued]]:
+    """Replace what still waits. A holder that ended meanwhile has left its key, so the rest is enqueued
+    again; one that runs counts as existing.
+    """
+    for _ in range(_ROUNDS):
+        existing = {row.job: place for place, row in enumerate(rows) if not row.is_new}
+        if not existing:
+            break
+        pairs = [(job, chunk[place]) for job, place in sorted(existing.items())]
+        replaced = set((yield from ask(replace(schema, pairs, notify=notify, now=now))))
+        left = [place for place, row in enumerate(rows) if not row.is_new and row.job not in replaced]
+        if not left:
+            break
+        again = yield from ask(enqueue(schema, [chunk[place] for place in left], notify=notify, now=now))
+        for place, row in zip(left, again, strict=True):
+            rows[place] = row
+    return rows
+
+
+def _refuse_duplicates(chunk: Sequence[NewJob], rows: list[Enqueued]) -> None:
+    for new, row in zip(chunk, rows, strict=True):
+        if not row.is_new:
+            raise DuplicateJob(key=new.unique_key or "", queue=new.policy.queue, job=row.job)
+
+
+def _chunks(jobs: Iterable[NewJob]) -> Iterator[list[NewJob]]:
+    source = iter(jobs)
+    while chunk := list(islice(source, CHUNK)):
+        yield chunk
+
+
+def _columns(jobs: Sequence[NewJob]) -> dict[str, object]:
+    """What jobs have in common goes once, as a template that each of them names by its number."""
+    numbers: dict[Policy, int] = {}
+    # Most batches share one policy object: its identity is a far cheaper key than its contents.
+    seen: dict[int, int] = {}
+    templates = []
+    for job in jobs:
+        number = seen.get(id(job.policy))
+        if number is None:
+            number = seen[id(job.policy)] = numbers.setdefault(job.policy, len(numbers) + 1)
+        templates.append(number)
+    policies = list(numbers)
+    return {
+        "templates": templates,
+        "args": [job.args for job in jobs],
+        "delays": [job.delay for job in jobs],
+        "run_ats": [job.run_at for job in jobs],
+        "deadlines": [job.deadline_at for job in jobs],
+        "kinds": [policy.kind for policy in policies],
+        "queues": [policy.queue for policy in policies],
+        "priorities": [policy.priority for policy in policies],
+        "max_attempts": [policy.max_attempts for policy in policies],
+        "backoffs": [to_json(policy.backoff) for policy in policies],
+        "timeouts": [policy.timeout for policy in policies],
+        "keeps": [policy.keep for policy in policies],
+        "on_losts": [None if policy.on_lost == "retry" else policy.on_lost for policy in policies],
+        "tags": [_array_literal(policy.tags) for policy in policies],
+        "origins": [policy.origin for policy in policies],
+    }
+
+
+def _array_literal(tags: tuple[str, ...]) -> str | None:
+    """An array inside an array of text: arrays of arrays must be rectangular, and tags are not."""
+    if not tags:
+        return None
+    quoted = (tag.replace("\\", "\\\\").replace('"', '\\"') for tag in tags)
+    return "{" + ",".join(f'"{tag}"' for tag in quoted) + "}"

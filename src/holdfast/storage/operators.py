@@ -1,0 +1,215 @@
+"""What operators do: cancel, reprioritise, pause and resume queues, look after the dead, look at a job."""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from holdfast.domain.failure import Failure
+from holdfast.domain.job import check_name, check_priority
+from holdfast.postgres.conversation import Conversation, ask
+from holdfast.postgres.schema import Schema
+from holdfast.postgres.statement import Statement
+from holdfast.storage.runs import Retention
+from holdfast.storage.statements import statement
+
+_ASKS = 5
+
+
+class Answered(NamedTuple):
+    """What a verb did with one job."""
+
+    job: int
+    answer: str
+
+
+class Paused(NamedTuple):
+    queue: str
+    at: datetime
+    until: datetime | None
+    note: str | None
+
+
+class DeadJob(NamedTuple):
+    job: int
+    kind: str
+    queue: str
+    died_at: datetime
+    attempt: int
+    args: str
+    error: str | None
+
+
+class Found(NamedTuple):
+    """One job with its state."""
+
+    job: int
+    kind: str
+    queue: str
+    priority: int
+    state: str
+    attempt: int
+    max_attempts: int
+    args: str
+    tags: list[str] | None
+    unique_key: str | None
+    created_at: datetime
+    run_at: datetime | None
+    started_at: datetime | None
+    worker: int | None
+    deadline_at: datetime | None
+    finished_at: datetime | None
+    error: str | None
+    result: str | None
+    flag: str | None
+    cancel_requested_at: datetime | None
+    is_parked: bool | None
+
+
+class LedgerEntry(NamedTuple):
+    run: int
+    attempt: int
+    outcome: str
+    is_final: bool
+    worker: int | None
+    started_at: datetime | None
+    finished_at: datetime
+    flag: str | None
+    error: str | None
+    result: str | None
+
+
+_CANCEL = statement("cancel", Answered)
+_REPRIORITISE = statement("reprioritise", Answered)
+_PAUSE = statement("pause", Paused)
+_RESUME = statement("resume", str)
+_DEAD_LIST = statement("dead_list", DeadJob, is_repeatable=True)
+_DEAD_REVIVE = statement("dead_revive", Answered)
+_DEAD_PURGE = statement("dead_purge", int)
+_FIND = statement("find", Found, is_repeatable=True)
+_HISTORY = statement("history", LedgerEntry, is_repeatable=True)
+
+
+def cancel(
+    schema: Schema,
+    jobs: Sequence[int],
+    *,
+    reason: str = "cancelled on request",
+    retention: Retention | None = None,
+    now: datetime | None = None,
+) -> Conversation[dict[int, str]]:
+    """End what waits, ask what runs to end. Answers cancelled, requested, final, unknown or busy."""
+    keep = retention or Retention()
+    error = Failure(reason, "cancelled").to_json()
+    return (
+        yield from _until_found(
+            jobs,
+            lambda left: _CANCEL.with_params(schema, jobs=left, keep_other=keep.other, error=error, now=now),
+        )
+    )
+
+
+def reprioritise(schema: Schema, jobs: Sequence[int], *, priority: int) -> Conversation[dict[int, str]]:
+    """Answers changed, final, unknown or busy."""
+    check_priority(priority)
+    return (
+        yield from _until_found(
+            jobs, lambda left: _REPRIORITISE.with_params(schema, jobs=left, priority=priority)
+        )
+    )
+
+
+def resume_dead(
+    schema: Schema, jobs: Sequence[int], *, now: datetime | None = None
+) -> Conversation[dict[int, str]]:
+    """Give dead jobs one more attempt, counted on from where they stopped.
+
+    Answers revived, duplicate, unknown or busy.
+    """
+    return (
+        yield from _until_found(
+            jobs, lambda left: _DEAD_REVIVE.with_params(schema, jobs=left, from_start=False, now=now)
+        )
+    )
+
+
+def retry_dead(
+    schema: Schema, jobs: Sequence[int], *, now: datetime | None = None
+) -> Conversation[dict[int, str]]:
+    """Let dead jobs begin again, with all their attempts. Answers as `resume_dead`."""
+    return (
+        yield from _until_found(
+            jobs, lambda left: _DEAD_REVIVE.with_params(schema, jobs=left, from_start=True, now=now)
+        )
+    )
+
+
+def _until_found(
+    jobs: Sequence[int], statement_for: Callable[[list[int]], Statement[Answered]]
+) -> Conversation[dict[int, str]]:
+    """A job that is nowhere and not final was moving between two places while we looked: look again."""
+    answers: dict[int, str] = {}
+    left = sorted(set(jobs))
+    for _ in range(_ASKS):
+        if not left:
+            break
+        rows = yield from ask(statement_for(left))
+        answers.update((row.job, "busy" if row.answer == "moving" else row.answer) for row in rows)
+        left = [row.job for row in rows if row.answer == "moving"]
+    return answers
+
+
+def pause(
+    schema: Schema,
+    *,
+    queue: str,
+    note: str | None = None,
+    until: datetime | None = None,
+    length: timedelta | None = None,
+    now: datetime | None = None,
+) -> Statement[Paused]:
+    """Stop claims from a queue, for ever, until a time, or for a length of time."""
+    check_name("queue", queue)
+    return _PAUSE.with_params(schema, queue=queue, note=note, until=until, length=length, now=now)
+
+
+def resume(schema: Schema, *, queue: str, now: datetime | None = None) -> Statement[str]:
+    """Let claims take from a queue again; answers it if it was paused."""
+    return _RESUME.with_params(schema, queue=queue, now=now)
+
+
+def dead_jobs(
+    schema: Schema,
+    *,
+    queue: str | None = None,
+    kind: str | None = None,
+    before: DeadJob | None = None,
+    limit: int = 100,
+) -> Statement[DeadJob]:
+    """A page of the dead, newest first; the next page begins `before` the last of this one."""
+    return _DEAD_LIST.with_params(
+        schema,
+        queue=queue,
+        kind=kind,
+        before=before.died_at if before else None,
+        before_job=before.job if before else None,
+        limit=limit,
+    )
+
+
+def purge_dead(
+    schema: Schema, *, jobs: Sequence[int] | None = None, before: datetime | None = None, limit: int = 1_000
+) -> Statement[int]:
+    """Delete dead jobs for good: those named, or those that died before a time."""
+    return _DEAD_PURGE.with_params(
+        schema, jobs=None if jobs is None else list(jobs), before=before, limit=limit
+    )
+
+
+def find(schema: Schema, job: int) -> Statement[Found]:
+    """One job with its state; no row when there is no such job any more."""
+    return _FIND.with_params(schema, job=job)
+
+
+def history(schema: Schema, job: int) -> Statement[LedgerEntry]:
+    """All that the ledger has of a job, oldest first."""
+    return _HISTORY.with_params(schema, job=job)

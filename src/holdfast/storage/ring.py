@@ -1,0 +1,83 @@
+"""The ring of ready segments: turn it, drain and truncate what is behind, park what nobody can take."""
+
+from datetime import datetime, timedelta
+
+from holdfast.domain.ring import SEGMENTS, Ring
+from holdfast.postgres.conversation import Conversation, ask
+from holdfast.postgres.schema import Schema
+from holdfast.postgres.statement import Statement
+from holdfast.storage.statements import statement
+
+LEFTOVERS = 10_000
+CLOSED_FOR = timedelta(seconds=10)
+
+
+def _ring(version: int, current: int, closed: int | None, age: timedelta, sizes: list[int]) -> Ring:
+    return Ring(version, current, closed, age, tuple(sizes))
+
+
+_LOOK = statement("ring_look", _ring, is_repeatable=True)
+_TURN = statement("ring_turn", int)
+_CLOSE = statement("ring_close", int)
+_OPEN = statement("ring_open", int)
+_UNPARK = statement("unpark", int)
+_LOCK = statement("ring_lock", int)
+_IS_DRAINED = statement("ring_is_drained", bool)
+_TRUNCATE = statement("ring_truncate", int)
+_GATHER = statement("ring_gather", int)
+_PARK = statement("park", int)
+_LOCKS, _DRAINED, _TRUNCATES, _GATHERS, _PARKS = (
+    {segment: file.filled(segment=str(segment)) for segment in SEGMENTS}
+    for file in (_LOCK, _IS_DRAINED, _TRUNCATE, _GATHER, _PARK)
+)
+
+
+def look_at_ring(schema: Schema, *, now: datetime | None = None) -> Statement[Ring]:
+    """Read what `next_moves` decides from."""
+    return _LOOK.with_params(schema, now=now)
+
+
+def turn(schema: Schema, *, to: int, version: int, now: datetime | None = None) -> Statement[int]:
+    """Let new rows go to another segment; no answer when the ring has changed since `version`."""
+    return _TURN.with_params(schema, segment=to, version=version, now=now)
+
+
+def close(
+    schema: Schema, *, segment: int, version: int, length: timedelta = CLOSED_FOR, now: datetime | None = None
+) -> Statement[int]:
+    """Take a segment out of the claims' list; no answer when the ring has changed since `version`."""
+    return _CLOSE.with_params(schema, segment=segment, version=version, length=length, now=now)
+
+
+def reopen(schema: Schema, *, segment: int) -> Statement[int]:
+    """Give a segment back to the claims' list."""
+    return _OPEN.with_params(schema, segment=segment)
+
+
+def truncate(schema: Schema, *, segment: int) -> Conversation[bool]:
+    """Empty a closed segment. Hold it in a transaction; a `Conflict` means that somebody is using it just
+    now, and False that it still has rows or is not closed.
+    """
+    yield from ask(_LOCKS[segment].with_params(schema))
+    drained = yield from ask(_DRAINED[segment].with_params(schema))
+    if drained != [True]:
+        return False
+    yield from ask(_TRUNCATES[segment].with_params(schema))
+    return True
+
+
+def gather(schema: Schema, *, segment: int, limit: int = LEFTOVERS) -> Statement[int]:
+    """Move the rest of a segment to the current one, unless it is more than a rest."""
+    return _GATHERS[segment].with_params(schema, limit=limit)
+
+
+def park(
+    schema: Schema, *, segment: int, limit: int = LEFTOVERS, now: datetime | None = None
+) -> Statement[int]:
+    """Move what nobody can take out of the way. Repeat until the answer is short."""
+    return _PARKS[segment].with_params(schema, limit=limit, now=now)
+
+
+def unpark(schema: Schema, *, limit: int = LEFTOVERS, now: datetime | None = None) -> Statement[int]:
+    """Bring back what somebody can take by now. Repeat until the answer is short."""
+    return _UNPARK.with_params(schema, limit=limit, now=now)

@@ -1,0 +1,181 @@
+"""Runs: claimed, renewed by their worker's heartbeat, settled in batches behind a fence."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Literal, NamedTuple, assert_never
+
+from holdfast.domain.ring import SEGMENTS, segments_without
+from holdfast.domain.transition import Cancel, Complete, Fail, Release, Retry, Snooze, Transition
+from holdfast.postgres.schema import Schema
+from holdfast.postgres.statement import Statement
+from holdfast.storage.statements import statement
+
+TIMEOUT = timedelta(hours=1)
+
+
+class ClaimRow(NamedTuple):
+    """A claimed job, or with no job only what the ring looks like. A tuple: it is made for every job."""
+
+    ring_version: int
+    closed: int | None
+    job: int | None
+    run: int
+    attempt: int
+    kind: str
+    args: str
+    priority: int
+    max_attempts: int
+    backoff: str | None
+    started_at: datetime
+    timeout_at: datetime
+    created_at: datetime
+    deadline_at: datetime | None
+    tags: list[str] | None
+
+
+class Look(NamedTuple):
+    """What an idle poll learns: the ring, and the queues that have something to do."""
+
+    ring_version: int
+    closed: int | None
+    queues: list[str]
+
+
+class Heartbeat(NamedTuple):
+    """What a worker learns when it renews. Runs are numbers of `run`; unknown ones come with their jobs."""
+
+    is_alive: bool
+    missing: list[int]
+    to_cancel: list[int]
+    unknown_jobs: list[int]
+    unknown_runs: list[int]
+
+
+Answer = Literal["settled", "already", "lost"]
+
+
+class Settled(NamedTuple):
+    """What became of a settle: taken, taken before, or refused since the run was taken away."""
+
+    job: int
+    run: int
+    answer: Answer
+    outcome: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Settlement:
+    """One run and what is to happen to its job."""
+
+    worker: int
+    job: int
+    run: int
+    transition: Transition
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How long jobs are kept after their end, unless they say so themselves."""
+
+    succeeded: timedelta = timedelta(hours=24)
+    dead: timedelta = timedelta(days=30)
+    other: timedelta = timedelta(hours=72)
+
+
+_CLAIM = statement("claim", ClaimRow)
+_LOOK = statement("look", Look, is_repeatable=True)
+_CLAIM_FROM = {
+    closed: _CLAIM.filled(segments=", ".join(map(str, segments_without(closed))))
+    for closed in (None, *SEGMENTS)
+}
+_LOOK_AT = {
+    closed: _LOOK.filled(segments=", ".join(map(str, segments_without(closed))))
+    for closed in (None, *SEGMENTS)
+}
+_RENEW = statement("renew", Heartbeat, is_repeatable=True)
+_SETTLE = statement("settle", Settled, is_repeatable=True)
+
+
+def claim(
+    schema: Schema,
+    *,
+    worker: int,
+    queue: str,
+    kinds: Sequence[str],
+    limit: int,
+    closed: int | None = None,
+    now: datetime | None = None,
+) -> Statement[ClaimRow]:
+    """Take up to `limit` jobs. `closed` is the segment that the last answer said to leave out."""
+    return _CLAIM_FROM[closed].with_params(
+        schema, worker=worker, queue=queue, kinds=list(kinds), limit=limit, timeout=TIMEOUT, now=now
+    )
+
+
+def look(
+    schema: Schema,
+    *,
+    queues: Sequence[str],
+    kinds: Sequence[str],
+    closed: int | None = None,
+    now: datetime | None = None,
+) -> Statement[Look]:
+    """Ask which queues have something to do."""
+    return _LOOK_AT[closed].with_params(schema, queues=list(queues), kinds=list(kinds), now=now)
+
+
+def renew(
+    schema: Schema, *, worker: int, lease: timedelta, runs: Sequence[int], now: datetime | None = None
+) -> Statement[Heartbeat]:
+    """Beat once for all runs, and compare them with the database's."""
+    return _RENEW.with_params(schema, worker=worker, lease=lease, runs=list(runs), now=now)
+
+
+def settle(
+    schema: Schema,
+    settlements: Sequence[Settlement],
+    *,
+    retention: Retention | None = None,
+    now: datetime | None = None,
+) -> Statement[Settled]:
+    """End runs as decided. Sent again after a lost reply, it answers `already`."""
+    keep = retention or Retention()
+    rows = [_row(settlement.transition) for settlement in settlements]
+    return _SETTLE.with_params(
+        schema,
+        workers=[settlement.worker for settlement in settlements],
+        jobs=[settlement.job for settlement in settlements],
+        runs=[settlement.run for settlement in settlements],
+        outcomes=[row[0] for row in rows],
+        delays=[row[1] for row in rows],
+        errors=[row[2] for row in rows],
+        results=[row[3] for row in rows],
+        flags=[row[4] for row in rows],
+        keep_succeeded=keep.succeeded,
+        keep_dead=keep.dead,
+        keep_other=keep.other,
+        now=now,
+    )
+
+
+_Row = tuple[str, timedelta | None, str | None, str | None, str | None]
+
+
+def _row(transition: Transition) -> _Row:
+    """Outcome, delay, error, result, flag."""
+    match transition:
+        case Complete(result, flag):
+            return ("succeeded", None, None, result, flag)
+        case Retry(delay, failure):
+            return ("retried", delay, failure.to_json(), None, None)
+        case Snooze(delay, failure):
+            return ("snoozed", delay, failure.to_json() if failure else None, None, None)
+        case Release():
+            return ("released", None, None, None, None)
+        case Fail(failure):
+            return ("failed", None, failure.to_json(), None, None)
+        case Cancel(failure):
+            return ("cancelled", None, failure.to_json() if failure else None, None, None)
+        case _:
+            assert_never(transition)

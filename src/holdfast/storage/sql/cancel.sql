@@ -1,0 +1,73 @@
+-- Cancel jobs: what waits ends at once, what runs gets a request that its worker is told of.
+-- Locks ready, scheduled, then lease rows in ascending order, skipping locked ones; never waits.
+-- Answers for each job: cancelled, requested, final, unknown, or moving (ask again in a new statement).
+with clock as materialized (
+  select coalesce(%(now)s::timestamptz, statement_timestamp()) as now
+), asked as materialized (
+  select distinct job from unnest(%(jobs)s::bigint[]) as a (job) order by job
+), in_ready as materialized (
+  select r.segment, r.place
+    from asked a
+    join {schema}.job j on j.id = a.job
+   cross join lateral (
+     select segment, ctid as place from {schema}.ready
+      where queue = j.queue and priority = any('{0,1,2,3,4,5,6,7,8,9}'::smallint[]) and job = j.id
+        for update skip locked) r
+), in_scheduled as materialized (
+  select s.place
+    from asked a
+   cross join lateral (
+     select ctid as place from {schema}.scheduled where job = a.job for update skip locked) s
+), in_lease as materialized (
+  select l.place
+    from asked a
+   cross join {schema}.worker w
+   cross join lateral (
+     select ctid as place from {schema}.lease where worker = w.id and job = a.job for update skip locked) l
+), out_of_ready as (
+  delete from {schema}.ready r using in_ready i where r.segment = i.segment and r.ctid = i.place
+  returning r.job, r.attempt
+), out_of_scheduled as (
+  delete from {schema}.scheduled s using in_scheduled i where s.ctid = i.place
+  returning s.job, s.attempt
+), requested as (
+  update {schema}.lease l
+     set cancel_requested_at = coalesce(l.cancel_requested_at, clock.now)
+    from in_lease i, clock
+   where l.ctid = i.place
+  returning l.job, l.worker
+), stopped as materialized (
+  select t.job, t.attempt, j.kind, j.queue, j.keep
+    from (select job, attempt from out_of_ready union all select job, attempt from out_of_scheduled) t
+    join {schema}.job j on j.id = t.job
+), written as (
+  insert into {schema}.ledger (job, run, finished_at, keep_until, outcome, attempt, is_final, queue, kind, error)
+  select job, nextval('{schema}.run'), clock.now, clock.now + coalesce(keep, %(keep_other)s::interval),
+         'cancelled', attempt, true, queue, kind, %(error)s::text::jsonb
+    from stopped, clock
+), freed as (
+  delete from {schema}.unique_key u
+   using (select k.ctid as place from stopped s
+            join {schema}.unique_key k on k.job = s.job
+             for update of k skip locked) f
+   where u.ctid = f.place
+), forgotten as (
+  delete from {schema}.job j using stopped s where s.keep = interval '0' and j.id = s.job
+), counted as (
+  insert into {schema}.tally (minute, outcome, queue, kind, runs, run_time)
+  select date_trunc('minute', clock.now), 'cancelled', queue, kind, count(*), interval '0'
+    from stopped, clock
+   group by 1, 3, 4
+), told as materialized (
+  select pg_notify('{schema_name}.cancel', worker::text) from (select distinct worker from requested) r
+)
+select a.job,
+       case when s.job is not null then 'cancelled'
+            when r.job is not null then 'requested'
+            when exists (select from {schema}.ledger l where l.job = a.job and l.is_final) then 'final'
+            when not exists (select from {schema}.job j where j.id = a.job) then 'unknown'
+            else 'moving'
+       end as answer
+  from asked a
+  left join stopped s using (job)
+  left join requested r using (job), (select count(*) from told) as everyone

@@ -1,0 +1,46 @@
+-- Hand up to %(limit)s ready jobs of one queue to one worker, most urgent and oldest first.
+-- Only kinds that the worker knows, only before their deadline, only while the queue is not paused, and only
+-- for a worker that has not been marked lost: its row is locked (key share), so that marking waits for us.
+-- Locks ready rows in (priority, job) order and skips locked ones; leans on the primary key of ready, whose
+-- segments are named as literals so that the one being truncated is neither read nor locked.
+-- Always answers with the ring's version and its closed segment, with no job when nothing may run now.
+with me as materialized (
+  select id from {schema}.worker
+   where id = %(worker)s::bigint and lost_at is null
+     for key share
+), clock as materialized (
+  select coalesce(%(now)s::timestamptz, statement_timestamp()) as now
+), picked as materialized (
+  select segment, ctid as place
+    from {schema}.ready
+   where segment in ({segments})
+     and queue = %(queue)s::text
+     and kind = any(%(kinds)s::text[])
+     and (deadline_at is null or deadline_at > (select now from clock))
+     and exists (select from me)
+     and not exists (
+           select from {schema}.queue
+            where name = %(queue)s::text and paused_at is not null
+              and (paused_until is null or paused_until > (select now from clock)))
+   order by priority, job
+   limit %(limit)s::int
+     for update skip locked
+), taken as (
+  delete from {schema}.ready r
+   using picked p
+   where r.segment in ({segments})
+     and r.segment = p.segment and r.ctid = p.place
+  returning r.job, r.attempt
+), leased as (
+  insert into {schema}.lease (worker, job, run, started_at, timeout_at, attempt)
+  select %(worker)s::bigint, t.job, nextval('{schema}.run'), clock.now,
+         least(clock.now + coalesce(j.timeout, %(timeout)s::interval), j.deadline_at), t.attempt + 1
+    from clock, taken t
+   cross join lateral (select timeout, deadline_at from {schema}.job where id = t.job offset 0) j
+  returning job, run, attempt, started_at, timeout_at
+)
+select ring.version, case when ring.closed_until > clock.now then ring.closed end as closed,
+       j.id, l.run, l.attempt, j.kind, j.args::text, j.priority, j.max_attempts, j.backoff::text,
+       l.started_at, l.timeout_at, j.created_at, j.deadline_at, j.tags
+  from clock, {schema}.ring
+  left join (leased l join {schema}.job j on j.id = l.job) on true

@@ -1,0 +1,54 @@
+-- Let dead jobs run again: with one more attempt after those that were counted, or from the start, with all.
+-- Locks dead and ledger rows, skipping locked ones, so that it never waits for prune. A unique key is taken
+-- again; a job whose key an active one holds by now stays dead.
+-- Answers for each job: revived, duplicate, unknown, or moving (ask again in a new statement).
+with clock as materialized (
+  select coalesce(%(now)s::timestamptz, statement_timestamp()) as now
+), asked as materialized (
+  select distinct job from unnest(%(jobs)s::bigint[]) as a (job) order by job
+), locked as materialized (
+  select d.job, d.run, d.place, j.queue, j.priority, j.kind, j.deadline_at, j.unique_key,
+         case when %(from_start)s::boolean then 0 else least(l.attempt, j.max_attempts - 1) end as attempt
+    from asked a
+   cross join lateral (
+     select job, run, ctid as place from {schema}.dead where job = a.job for update skip locked) d
+   cross join lateral (
+     select attempt from {schema}.ledger where job = d.job and run = d.run for update skip locked) l
+    join {schema}.job j on j.id = d.job
+), held as (
+  insert into {schema}.unique_key as held (queue, key, job)
+  select distinct on (queue, unique_key) queue, unique_key, job
+    from locked
+   where unique_key is not null
+   order by queue, unique_key, job
+  on conflict (queue, key) do update
+     set job = case when exists (select from {schema}.job j where j.id = held.job)
+                     and not exists (select from {schema}.ledger l where l.job = held.job and l.is_final)
+                    then held.job else excluded.job end
+  returning held.job
+), chosen as materialized (
+  select * from locked where unique_key is null or job in (select job from held)
+), out_of_dead as (
+  delete from {schema}.dead d using chosen c where d.ctid = c.place
+), reopened as (
+  update {schema}.ledger l
+     set is_final = false, keep_until = null
+    from chosen c
+   where l.job = c.job and l.run = c.run
+), placed as (
+  insert into {schema}.ready (queue, priority, job, segment, kind, attempt, deadline_at)
+  select c.queue, c.priority, c.job, ring.current, c.kind, c.attempt, c.deadline_at
+    from chosen c, {schema}.ring
+  returning queue
+), told as materialized (
+  select pg_notify('{schema_name}.ready', queue) from (select distinct queue from placed) q
+)
+select a.job,
+       case when c.job is not null then 'revived'
+            when l.job is not null then 'duplicate'
+            when not exists (select from {schema}.dead d where d.job = a.job) then 'unknown'
+            else 'moving'
+       end as answer
+  from asked a
+  left join locked l using (job)
+  left join chosen c using (job), (select count(*) from told) as everyone

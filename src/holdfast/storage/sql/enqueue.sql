@@ -1,0 +1,46 @@
+-- Write jobs that need not be unique, in the order given; answers their ids in that order.
+-- What jobs have in common comes once, as templates; the other arrays have one element for each job.
+-- Due now goes to ready, in the ring's current segment; later goes to scheduled. Locks nothing of others'.
+-- With %(notify)s each queue that got a ready job is told once, and the leader of the earliest due time.
+with clock as materialized (
+  select coalesce(%(now)s::timestamptz, statement_timestamp()) as now
+), input as materialized (
+  select nextval('{schema}.job_id_seq') as id, i.template, i.args, i.deadline_at,
+         coalesce(i.run_at, clock.now + i.delay) as run_at
+    from clock, unnest(
+      %(templates)s::int[], %(args)s::text[], %(delays)s::interval[], %(run_ats)s::timestamptz[],
+      %(deadlines)s::timestamptz[]
+    ) as i (template, args, delay, run_at, deadline_at)
+), written as (
+  insert into {schema}.job (id, created_at, deadline_at, priority, max_attempts, kind, queue, args, backoff, timeout,
+                            keep, on_lost, tags, origin)
+  select i.id, clock.now, i.deadline_at,
+         (%(priorities)s::smallint[])[i.template], (%(max_attempts)s::smallint[])[i.template],
+         (%(kinds)s::text[])[i.template], (%(queues)s::text[])[i.template], i.args::jsonb,
+         (%(backoffs)s::text[])[i.template]::jsonb, (%(timeouts)s::interval[])[i.template],
+         (%(keeps)s::interval[])[i.template], (%(on_losts)s::text[])[i.template],
+         (%(tags)s::text[])[i.template]::text[], (%(origins)s::text[])[i.template]::jsonb
+    from input i, clock
+), placed as (
+  insert into {schema}.ready (queue, priority, job, segment, kind, attempt, deadline_at)
+  select (%(queues)s::text[])[i.template], (%(priorities)s::smallint[])[i.template], i.id, ring.current,
+         (%(kinds)s::text[])[i.template], 0, i.deadline_at
+    from clock, {schema}.ring, input i
+   where i.run_at is null or i.run_at <= clock.now
+), later as (
+  insert into {schema}.scheduled (job, run_at, deadline_at, attempt)
+  select i.id, i.run_at, i.deadline_at, 0
+    from input i, clock
+   where i.run_at > clock.now
+), told as materialized (
+  select pg_notify('{schema_name}.ready', queue)
+    from (select distinct (%(queues)s::text[])[i.template] as queue
+            from input i, clock
+           where %(notify)s::boolean and (i.run_at is null or i.run_at <= clock.now)) r
+  union all
+  select pg_notify('{schema_name}.due', extract(epoch from due)::text)
+    from (select min(i.run_at) as due from input i, clock where %(notify)s::boolean and i.run_at > clock.now) d
+   where due is not null
+)
+select id, true as is_new from input, (select count(*) from told) as everyone
+ order by id

@@ -1,0 +1,22 @@
+-- How long until something is due by itself: a scheduled job, a deadline, the expiry of a worker's lease.
+-- NULL where nothing is to come; never less than nothing. Looks from %(since)s on, as promote does.
+-- Leans on scheduled_run_at and the partial deadline indexes, one entry of each.
+with clock as materialized (
+  select coalesce(%(now)s::timestamptz, statement_timestamp()) as now
+), due as materialized (
+  select (select run_at from {schema}.scheduled
+           where run_at >= coalesce(%(since)s::timestamptz, '-infinity')
+           order by run_at limit 1) as run_at,
+         least(
+           (select deadline_at from {schema}.ready
+             where deadline_at is not null and deadline_at >= coalesce(%(since)s::timestamptz, '-infinity')
+             order by deadline_at limit 1),
+           (select deadline_at from {schema}.scheduled
+             where deadline_at is not null and deadline_at >= coalesce(%(since)s::timestamptz, '-infinity')
+             order by deadline_at limit 1)) as deadline_at,
+         (select min(expires_at) from {schema}.worker where lost_at is null) as expires_at
+)
+select case when run_at <= now then interval '0' else run_at - now end as run,
+       case when deadline_at <= now then interval '0' else deadline_at - now end as deadline,
+       case when expires_at <= now then interval '0' else expires_at - now end as expiry
+  from clock, due

@@ -1,0 +1,9 @@
+-- Stop claims from a queue, for ever or until a time; running jobs go on. Pausing again changes note and until.
+insert into {schema}.queue as q (name, paused_at, paused_until, pause_note)
+select %(queue)s::text, now, coalesce(%(until)s::timestamptz, now + %(length)s::interval), %(note)s::text
+  from (select coalesce(%(now)s::timestamptz, statement_timestamp()) as now) clock
+on conflict (name) do update
+   set paused_at = coalesce(q.paused_at, excluded.paused_at),
+       paused_until = excluded.paused_until,
+       pause_note = excluded.pause_note
+returning name, paused_at, paused_until, pause_note

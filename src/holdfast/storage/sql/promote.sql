@@ -1,0 +1,26 @@
+-- Move up to %(limit)s scheduled jobs whose time has come to ready, oldest first, and wake their queues.
+-- Looks from %(since)s on (NULL: from the beginning), since entries of jobs that are gone pile up before it
+-- while somebody holds an old snapshot. Skips locked rows; leans on scheduled_run_at.
+-- Answers how many, and the latest time seen: the next since.
+with clock as materialized (
+  select coalesce(%(now)s::timestamptz, statement_timestamp()) as now
+), due as materialized (
+  select ctid as place
+    from {schema}.scheduled
+   where run_at <= (select now from clock) and run_at >= coalesce(%(since)s::timestamptz, '-infinity')
+   order by run_at, job
+   limit %(limit)s::int
+     for update skip locked
+), taken as (
+  delete from {schema}.scheduled s using due d where s.ctid = d.place
+  returning s.job, s.run_at, s.attempt, s.deadline_at
+), placed as (
+  insert into {schema}.ready (queue, priority, job, segment, kind, attempt, deadline_at)
+  select j.queue, j.priority, t.job, ring.current, j.kind, t.attempt, t.deadline_at
+    from {schema}.ring, taken t
+   cross join lateral (select queue, priority, kind from {schema}.job where id = t.job offset 0) j
+  returning queue
+), told as materialized (
+  select pg_notify('{schema_name}.ready', queue) from (select distinct queue from placed) q
+)
+select count(*)::int, max(run_at) from taken, (select count(*) from told) as everyone

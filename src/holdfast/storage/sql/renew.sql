@@ -1,0 +1,21 @@
+-- One heartbeat for all jobs of a worker, and what it should know: whether it still counts as alive, which of
+-- the runs it holds in memory are gone, which leases the database has that it does not know of (a claim whose
+-- reply was lost), and which of its runs somebody wants cancelled.
+-- Locks the worker row; refused once it was marked lost: then is_alive is false and nothing was written.
+with clock as materialized (
+  select coalesce(%(now)s::timestamptz, statement_timestamp()) as now
+), beaten as (
+  update {schema}.worker w
+     set beat_at = clock.now, expires_at = clock.now + %(lease)s::interval
+    from clock
+   where w.id = %(worker)s::bigint and w.lost_at is null
+  returning w.id
+), held as materialized (
+  select job, run, attempt, cancel_requested_at from {schema}.lease where worker = %(worker)s::bigint
+)
+select exists (select from beaten) as is_alive,
+       array(select r.run from unnest(%(runs)s::bigint[]) as r (run)
+              where r.run not in (select run from held)) as missing,
+       array(select h.run from held h where h.cancel_requested_at is not null order by h.job) as to_cancel,
+       array(select h.job from held h where h.run <> all(%(runs)s::bigint[]) order by h.job) as unknown_jobs,
+       array(select h.run from held h where h.run <> all(%(runs)s::bigint[]) order by h.job) as unknown_runs

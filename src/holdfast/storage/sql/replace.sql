@@ -1,0 +1,64 @@
+-- Give jobs that hold a unique key new contents and a new time, in place: the id stays, what was asked changes.
+-- Touches only what still waits: the ready or scheduled row is locked (skipping locked ones) and put in anew.
+-- Answers the jobs that were replaced; one that is missing is running, moving or at its end, and stays as it is.
+with clock as materialized (
+  select coalesce(%(now)s::timestamptz, statement_timestamp()) as now
+), asked as materialized (
+  select i.job, i.template, i.args, i.deadline_at, coalesce(i.run_at, clock.now + i.delay) as run_at,
+         (%(queues)s::text[])[i.template] as queue
+    from clock, unnest(
+      %(jobs)s::bigint[], %(templates)s::int[], %(args)s::text[], %(delays)s::interval[],
+      %(run_ats)s::timestamptz[], %(deadlines)s::timestamptz[]
+    ) as i (job, template, args, delay, run_at, deadline_at)
+   order by i.job
+), in_ready as materialized (
+  select r.segment, r.place
+    from asked a
+   cross join lateral (
+     select segment, ctid as place from {schema}.ready
+      where queue = a.queue and priority = any('{0,1,2,3,4,5,6,7,8,9}'::smallint[]) and job = a.job
+        for update skip locked) r
+), in_scheduled as materialized (
+  select s.place
+    from asked a
+   cross join lateral (
+     select ctid as place from {schema}.scheduled where job = a.job for update skip locked) s
+), out_of_ready as (
+  delete from {schema}.ready r using in_ready i where r.segment = i.segment and r.ctid = i.place
+  returning r.job
+), out_of_scheduled as (
+  delete from {schema}.scheduled s using in_scheduled i where s.ctid = i.place
+  returning s.job
+), found as materialized (
+  select a.*
+    from asked a
+    join (select job from out_of_ready union all select job from out_of_scheduled) taken using (job)
+), changed as (
+  update {schema}.job j
+     set args = f.args::jsonb, deadline_at = f.deadline_at, kind = (%(kinds)s::text[])[f.template],
+         priority = (%(priorities)s::smallint[])[f.template],
+         max_attempts = (%(max_attempts)s::smallint[])[f.template],
+         backoff = (%(backoffs)s::text[])[f.template]::jsonb, timeout = (%(timeouts)s::interval[])[f.template],
+         keep = (%(keeps)s::interval[])[f.template], on_lost = (%(on_losts)s::text[])[f.template],
+         tags = (%(tags)s::text[])[f.template]::text[], origin = (%(origins)s::text[])[f.template]::jsonb
+    from found f
+   where j.id = f.job
+), placed as (
+  insert into {schema}.ready (queue, priority, job, segment, kind, attempt, deadline_at)
+  select f.queue, (%(priorities)s::smallint[])[f.template], f.job, ring.current,
+         (%(kinds)s::text[])[f.template], 0, f.deadline_at
+    from found f, clock, {schema}.ring
+   where f.run_at is null or f.run_at <= clock.now
+), later as (
+  insert into {schema}.scheduled (job, run_at, deadline_at, attempt)
+  select f.job, f.run_at, f.deadline_at, 0 from found f, clock where f.run_at > clock.now
+), told as materialized (
+  select pg_notify('{schema_name}.ready', queue)
+    from (select distinct f.queue from found f, clock
+           where %(notify)s::boolean and (f.run_at is null or f.run_at <= clock.now)) r
+  union all
+  select pg_notify('{schema_name}.due', extract(epoch from due)::text)
+    from (select min(f.run_at) as due from found f, clock where %(notify)s::boolean and f.run_at > clock.now) d
+   where due is not null
+)
+select job from found, (select count(*) from told) as everyone

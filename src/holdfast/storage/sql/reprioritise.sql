@@ -1,0 +1,45 @@
+-- Give jobs another priority. A ready job is moved (deleted and put in anew: an UPDATE would fail whoever is
+-- waiting for the row); a scheduled or running one has it from its next turn on.
+-- Skips locked rows. Answers for each job: changed, final, unknown, or moving (ask again in a new statement).
+with asked as materialized (
+  select distinct job from unnest(%(jobs)s::bigint[]) as a (job) order by job
+), in_ready as materialized (
+  select r.segment, r.place
+    from asked a
+    join {schema}.job j on j.id = a.job
+   cross join lateral (
+     select segment, ctid as place from {schema}.ready
+      where queue = j.queue and priority = any('{0,1,2,3,4,5,6,7,8,9}'::smallint[]) and job = j.id
+        for update skip locked) r
+), in_scheduled as materialized (
+  select s.job
+    from asked a
+   cross join lateral (select job from {schema}.scheduled where job = a.job for update skip locked) s
+), in_lease as materialized (
+  select l.job
+    from asked a
+   cross join {schema}.worker w
+   cross join lateral (
+     select job from {schema}.lease where worker = w.id and job = a.job for update skip locked) l
+), out_of_ready as (
+  delete from {schema}.ready r using in_ready i where r.segment = i.segment and r.ctid = i.place
+  returning r.job, r.segment, r.queue, r.kind, r.attempt, r.deadline_at
+), placed as (
+  insert into {schema}.ready (queue, priority, job, segment, kind, attempt, deadline_at)
+  select o.queue, %(priority)s::smallint, o.job, case o.segment when 9 then 9 else ring.current end, o.kind,
+         o.attempt, o.deadline_at
+    from out_of_ready o, {schema}.ring
+  returning job
+), found as materialized (
+  select job from placed union all select job from in_scheduled union all select job from in_lease
+), changed as (
+  update {schema}.job j set priority = %(priority)s::smallint from found f where j.id = f.job
+)
+select a.job,
+       case when f.job is not null then 'changed'
+            when exists (select from {schema}.ledger l where l.job = a.job and l.is_final) then 'final'
+            when not exists (select from {schema}.job j where j.id = a.job) then 'unknown'
+            else 'moving'
+       end as answer
+  from asked a
+  left join found f using (job)

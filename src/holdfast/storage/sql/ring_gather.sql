@@ -1,0 +1,21 @@
+-- Move what is left in a segment that is not current to the current one, so that it can be truncated.
+-- With more than %(limit)s rows it is a backlog, not a rest: nothing is moved. Rows are deleted and put in anew,
+-- never updated; locked ones are skipped. Answers how many were moved.
+with few as materialized (
+  select count(*) <= %(limit)s::int as is_rest
+    from (select from {schema}.ready_{segment} limit %(limit)s::int + 1) rest
+), picked as materialized (
+  select ctid as place
+    from {schema}.ready_{segment}
+   where (select is_rest from few) and (select current <> {segment} from {schema}.ring)
+   limit %(limit)s::int
+     for update skip locked
+), taken as (
+  delete from {schema}.ready_{segment} r using picked p where r.ctid = p.place
+  returning r.queue, r.priority, r.job, r.kind, r.attempt, r.deadline_at
+), placed as (
+  insert into {schema}.ready (queue, priority, job, segment, kind, attempt, deadline_at)
+  select t.queue, t.priority, t.job, ring.current, t.kind, t.attempt, t.deadline_at
+    from taken t, {schema}.ring
+)
+select count(*)::int from taken

@@ -1,0 +1,87 @@
+-- End runs as decided, one element of each array for each run; answers what became of each of them.
+-- The fence is (worker, job, run) still in lease: locked in ascending order, waiting for whoever holds it.
+-- A run that is not there any more was settled before (the ledger has it: already) or taken away (lost).
+-- A cancel request turns retry, snooze and release into cancelled; a passed deadline turns them into expired.
+-- Keys that somebody has locked are left behind: enqueue takes such a key over, and prune sweeps it.
+with clock as materialized (
+  select coalesce(%(now)s::timestamptz, statement_timestamp()) as now
+), asked as materialized (
+  select * from unnest(
+    %(workers)s::bigint[], %(jobs)s::bigint[], %(runs)s::bigint[], %(outcomes)s::{schema}.outcome[],
+    %(delays)s::interval[], %(errors)s::text[], %(results)s::text[], %(flags)s::text[]
+  ) as asked (worker, job, run, outcome, delay, error, result, flag)
+   order by job
+), fenced as materialized (
+  select a.worker, a.job, a.run, a.outcome, a.delay, a.error, a.result, a.flag,
+         l.place, l.attempt, l.started_at, l.cancel_requested_at
+    from asked a
+   cross join lateral (
+     select ctid as place, attempt, started_at, cancel_requested_at
+       from {schema}.lease
+      where worker = a.worker and job = a.job and run = a.run
+        for update) l
+), gone as (
+  delete from {schema}.lease l using fenced f where l.ctid = f.place
+), ended as materialized (
+  select f.worker, f.job, f.run, f.attempt, f.started_at, f.delay, f.error, f.result, f.flag,
+         j.kind, j.queue, j.priority, j.deadline_at, j.unique_key, j.keep,
+         case when f.outcome not in ('retried', 'snoozed', 'released') then f.outcome
+              when f.cancel_requested_at is not null then 'cancelled'
+              when j.deadline_at <= clock.now then 'expired'
+              else f.outcome
+         end as outcome
+    from clock, fenced f
+   cross join lateral (
+     select kind, queue, priority, deadline_at, unique_key, keep from {schema}.job where id = f.job offset 0) j
+), written as (
+  insert into {schema}.ledger
+         (job, run, started_at, finished_at, keep_until, worker, outcome, attempt, is_final, queue, kind, flag, error, result)
+  select job, run, started_at, clock.now,
+         case when outcome in ('retried', 'snoozed', 'released') then null
+              else clock.now + coalesce(keep, case outcome when 'succeeded' then %(keep_succeeded)s::interval
+                                                           when 'failed' then %(keep_dead)s::interval
+                                                           else %(keep_other)s::interval end)
+         end,
+         worker, outcome, attempt, outcome not in ('retried', 'snoozed', 'released'), queue, kind, flag,
+         error::jsonb, result::jsonb
+    from ended cross join clock
+), later as (
+  insert into {schema}.scheduled (job, run_at, deadline_at, attempt)
+  select job, clock.now + delay, deadline_at, attempt - (outcome = 'snoozed')::int
+    from ended cross join clock
+   where outcome in ('retried', 'snoozed')
+), again as (
+  insert into {schema}.ready (queue, priority, job, segment, kind, attempt, deadline_at)
+  select queue, priority, job, ring.current, kind, attempt - 1, deadline_at
+    from ended cross join {schema}.ring
+   where outcome = 'released'
+), died as (
+  insert into {schema}.dead (job, run, died_at)
+  select job, run, clock.now from ended cross join clock where outcome = 'failed'
+), freed as (
+  delete from {schema}.unique_key u
+   using (select k.queue, k.key
+            from ended e
+            join {schema}.unique_key k on k.queue = e.queue and k.key = e.unique_key and k.job = e.job
+           where e.unique_key is not null and e.outcome not in ('retried', 'snoozed', 'released')
+           order by k.job
+             for update of k skip locked) f
+   where u.queue = f.queue and u.key = f.key
+), forgotten as (
+  delete from {schema}.job j
+   using ended e
+   where e.keep = interval '0' and e.outcome not in ('retried', 'snoozed', 'released') and j.id = e.job
+), counted as (
+  insert into {schema}.tally (minute, outcome, queue, kind, runs, run_time)
+  select date_trunc('minute', clock.now), outcome, queue, kind, count(*), sum(clock.now - started_at)
+    from ended cross join clock
+   group by 1, 2, 3, 4
+)
+select job, run, 'settled' as answer, outcome::text from ended
+union all
+select a.job, a.run,
+       case when exists (select from {schema}.ledger l where l.job = a.job and l.run = a.run)
+            then 'already' else 'lost' end,
+       null
+  from asked a
+ where a.run not in (select run from fenced)

@@ -1,0 +1,45 @@
+-- Move up to %(limit)s parked rows that somebody can take by now back into the ring, and wake their queues.
+-- Steps from one (queue, kind) to the next along ready_parked_kind, however many rows each has.
+-- Rows are deleted and put in anew; locked ones are skipped. Answers how many were moved.
+with recursive clock as materialized (
+  select coalesce(%(now)s::timestamptz, statement_timestamp()) as now
+), parked as (
+  (select queue, kind from {schema}.ready_parked order by queue, kind limit 1)
+  union all
+  select n.queue, n.kind
+    from parked p
+   cross join lateral (
+     select queue, kind from {schema}.ready_parked
+      where (queue, kind) > (p.queue, p.kind)
+      order by queue, kind
+      limit 1) n
+), claimable as materialized (
+  select p.queue, p.kind
+    from parked p, clock
+   where exists (
+           select from {schema}.worker w
+            where w.lost_at is null and p.queue = any(w.queues) and p.kind = any(w.kinds))
+     and not exists (
+           select from {schema}.queue s
+            where s.name = p.queue and s.paused_at is not null
+              and (s.paused_until is null or s.paused_until > clock.now))
+), picked as materialized (
+  select r.place
+    from claimable c
+   cross join lateral (
+     select ctid as place from {schema}.ready_parked
+      where queue = c.queue and kind = c.kind
+      limit %(limit)s::int
+        for update skip locked) r
+   limit %(limit)s::int
+), taken as (
+  delete from {schema}.ready_parked r using picked p where r.ctid = p.place
+  returning r.queue, r.priority, r.job, r.kind, r.attempt, r.deadline_at
+), placed as (
+  insert into {schema}.ready (queue, priority, job, segment, kind, attempt, deadline_at)
+  select t.queue, t.priority, t.job, ring.current, t.kind, t.attempt, t.deadline_at
+    from taken t, {schema}.ring
+), told as materialized (
+  select pg_notify('{schema_name}.ready', queue) from (select distinct queue from taken) q
+)
+select count(*)::int from taken, (select count(*) from told) as everyone

@@ -1,0 +1,19 @@
+"""The `.sql` files beside this module, each read once and known by its name."""
+
+from collections.abc import Callable
+from importlib.resources import files
+from typing import Any, TypeVar
+
+from holdfast.postgres.statement import StatementFile
+
+T = TypeVar("T")
+
+FOLDER = files("holdfast.storage") / "sql"
+KNOWN: dict[str, StatementFile[Any]] = {}
+
+
+def statement(name: str, decode: Callable[..., T], *, is_repeatable: bool = False) -> StatementFile[T]:
+    """Read a statement. `is_repeatable`: sent again after a lost reply, it has the effect of once."""
+    read = StatementFile.read(FOLDER, name, decode, is_repeatable=is_repeatable)
+    KNOWN[name] = read
+    return read

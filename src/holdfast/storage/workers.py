@@ -1,0 +1,71 @@
+"""Workers and their leader: who is alive, who is lost, who leads."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from holdfast.postgres.schema import Schema
+from holdfast.postgres.statement import Statement
+from holdfast.storage.statements import statement
+
+LEASE = timedelta(seconds=30)
+LEAD = timedelta(seconds=10)
+
+_REGISTER = statement("register", int)
+_RETIRE = statement("retire", bool, is_repeatable=True)
+_MARK_LOST = statement("mark_lost", int)
+_FORGET = statement("forget_workers", int)
+_LEAD = statement("lead", int, is_repeatable=True)
+_STEP_DOWN = statement("step_down", int)
+
+
+def register(
+    schema: Schema,
+    *,
+    host: str,
+    pid: int,
+    version: str,
+    queues: Sequence[str],
+    kinds: Sequence[str],
+    slots: int,
+    lease: timedelta = LEASE,
+    now: datetime | None = None,
+) -> Statement[int]:
+    """Begin to be a worker; answers its id."""
+    return _REGISTER.with_params(
+        schema,
+        host=host,
+        pid=pid,
+        version=version,
+        queues=list(queues),
+        kinds=list(kinds),
+        slots=slots,
+        lease=lease,
+        now=now,
+    )
+
+
+def retire(schema: Schema, *, worker: int, now: datetime | None = None) -> Statement[bool]:
+    """End to be a worker. What it still holds is left to rescue; answers whether nothing was."""
+    return _RETIRE.with_params(schema, worker=worker, now=now)
+
+
+def mark_lost(schema: Schema, *, now: datetime | None = None) -> Statement[int]:
+    """Mark workers whose lease has run out; answers their ids."""
+    return _MARK_LOST.with_params(schema, now=now)
+
+
+def forget_lost(schema: Schema, *, keep: timedelta, now: datetime | None = None) -> Statement[int]:
+    """Delete workers that were lost long ago and hold nothing; answers their ids."""
+    return _FORGET.with_params(schema, keep=keep, now=now)
+
+
+def lead(
+    schema: Schema, *, worker: int, lease: timedelta = LEAD, now: datetime | None = None
+) -> Statement[int]:
+    """Become or stay leader; answers the term, or nothing while somebody else leads."""
+    return _LEAD.with_params(schema, worker=worker, lease=lease, now=now)
+
+
+def step_down(schema: Schema, *, worker: int, now: datetime | None = None) -> Statement[int]:
+    """Stop leading, so that another leads at once."""
+    return _STEP_DOWN.with_params(schema, worker=worker, now=now)
