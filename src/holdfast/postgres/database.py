@@ -28,6 +28,8 @@ from holdfast.postgres.translate import connection_failed, translate, translated
 
 T = TypeVar("T")
 
+_NOT_OPEN = "this Database is not open: it serves inside its `async with`"
+
 
 class Database:
     """Connections to one database, for one event loop.
@@ -57,12 +59,14 @@ class Database:
     async def open(self) -> None:
         """Connect, find out what is in between, start the pool. Fails if the database cannot be reached."""
         quieten_pool()
-        first = await self._connect(self._purpose)
-        async with first:
-            self.pooler = await find_pooler(first, self.dsn.conninfo(self._purpose))
+        conninfo = self.dsn.conninfo(self._purpose)
+        try:
+            self.pooler = await find_pooler(conninfo)
+        except psycopg.Error as error:
+            raise connection_failed(error, self.dsn) from error
         tell(self.pooler, self.dsn.where)
         availability = Availability(self.dsn.where, self.dsn.without_secrets)
-        pool = Pool(self.dsn.conninfo(self._purpose), self.settings, self._session, availability)
+        pool = Pool(conninfo, self.settings, self._session, availability)
         await pool.open()
         self._pool = pool
 
@@ -120,38 +124,36 @@ class Database:
         Unlike pooled ones it may sit in a transaction for as long as it likes.
         """
         session = replace(self._session, idle_in_transaction_timeout=timedelta())
-        connection = await self._connect(purpose, prepare_threshold=session.prepare_threshold)
         try:
+            connection = await psycopg.AsyncConnection.connect(
+                self.dsn.conninfo(purpose), autocommit=True, prepare_threshold=session.prepare_threshold
+            )
             if session.opening:
-                with replies_within(connection, CHECK_SECONDS):
-                    await connection.execute(session.opening)
+                await _prepare(connection, session.opening)
         except psycopg.Error as error:
-            await connection.close()
             raise connection_failed(error, self.dsn) from error
-        except BaseException:
-            await connection.close()
-            raise
         return connection
 
     @property
     def _opened(self) -> Pool:
         if self._pool is None:
-            raise DatabaseClosed("this Database is not open: it serves inside its `async with`")
+            raise DatabaseClosed(_NOT_OPEN)
         return self._pool
 
     @property
     def _session(self) -> SessionSettings:
+        if not hasattr(self, "pooler"):
+            raise DatabaseClosed(_NOT_OPEN)
         return SessionSettings.of(self.settings, self.pooler)
 
-    async def _connect(
-        self, purpose: str, *, prepare_threshold: int | None = None
-    ) -> psycopg.AsyncConnection[TupleRow]:
-        try:
-            return await psycopg.AsyncConnection.connect(
-                self.dsn.conninfo(purpose), autocommit=True, prepare_threshold=prepare_threshold
-            )
-        except psycopg.Error as error:
-            raise connection_failed(error, self.dsn) from error
+
+async def _prepare(connection: psycopg.AsyncConnection[TupleRow], opening: bytes) -> None:
+    try:
+        with replies_within(connection, CHECK_SECONDS):
+            await connection.execute(opening)
+    except BaseException:
+        await connection.close()
+        raise
 
 
 @dataclass(frozen=True, slots=True)

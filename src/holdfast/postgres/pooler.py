@@ -14,6 +14,7 @@ from enum import Enum
 from typing import assert_never
 
 import psycopg
+from psycopg.conninfo import make_conninfo
 from psycopg.rows import TupleRow
 
 from holdfast.postgres.replies import replies_within
@@ -35,19 +36,19 @@ class Pooler(Enum):
         return self is not Pooler.TRANSACTION_POOLER
 
 
-async def find_pooler(first: psycopg.AsyncConnection[TupleRow], conninfo: str) -> Pooler:
-    """Look at a fresh connection, and behind a pooler at some more.
+async def find_pooler(conninfo: str) -> Pooler:
+    """Look at a fresh connection, and behind a pooler at some more. Raises only if there is not even one.
 
     Bounded: a pooler that has no backend for another client is taken for one in transaction mode. That is
     the safe side, since what works there works everywhere.
     """
-    try:
-        backend = await _backend(first)
-        if backend == first.info.backend_pid:
-            return Pooler.DIRECT
-        is_shared = await _is_shared(first, conninfo)
-    except psycopg.Error:
-        is_shared = True
+    async with await _connect(conninfo) as first:
+        try:
+            if await _backend(first) == first.info.backend_pid:
+                return Pooler.DIRECT
+            is_shared = await _is_shared(first, make_conninfo(conninfo, connect_timeout=_PATIENCE))
+        except psycopg.Error:
+            is_shared = True
     return Pooler.TRANSACTION_POOLER if is_shared else Pooler.SESSION_POOLER
 
 
@@ -70,10 +71,7 @@ async def _is_shared(first: psycopg.AsyncConnection[TupleRow], conninfo: str) ->
     async with AsyncExitStack() as stack:
         clients, seen = [first], {first: await _backend(first)}
         for _ in range(_CLIENTS - 1):
-            client = await psycopg.AsyncConnection.connect(
-                conninfo, autocommit=True, prepare_threshold=None, connect_timeout=_PATIENCE
-            )
-            stack.push_async_callback(client.close)
+            client = await stack.enter_async_context(await _connect(conninfo))
             seen[client] = await _backend(client)
             if len(set(seen.values())) < len(seen):
                 return True
@@ -83,6 +81,10 @@ async def _is_shared(first: psycopg.AsyncConnection[TupleRow], conninfo: str) ->
             if await _backend(client) != seen[client]:
                 return True
         return False
+
+
+async def _connect(conninfo: str) -> psycopg.AsyncConnection[TupleRow]:
+    return await psycopg.AsyncConnection.connect(conninfo, autocommit=True, prepare_threshold=None)
 
 
 async def _backend(client: psycopg.AsyncConnection[TupleRow]) -> int:

@@ -1,0 +1,235 @@
+"""The same pool for threads. What is decided is explained in `pool`; this is its other colour.
+
+What differs: a thread of our own sweeps and cuts silent connections, since there is no loop to do it.
+"""
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from itertools import count
+from time import monotonic
+from typing import Any, Self
+from weakref import WeakSet
+
+import psycopg
+import psycopg_pool
+from psycopg.rows import TupleRow
+
+from holdfast.errors import ConnectionFailed, DatabaseClosed, PoolTimeout
+from holdfast.postgres.availability import CHECK_SECONDS, NEVER, POOL_NAME, RETRY_SECONDS, Availability
+from holdfast.postgres.options import PoolSettings
+from holdfast.postgres.replies import Watchdog, has_something_to_say
+from holdfast.postgres.session import Life, SessionSettings
+from holdfast.postgres.sqlstate import meaning
+from holdfast.postgres.translate import NoReply, one_line
+
+_numbers = count(1)
+_TICK = 0.5
+
+
+class BlockingPooledConnection(psycopg.Connection[TupleRow]):
+    is_holdfast = True
+    life: Life
+
+    @classmethod
+    def connect(  # type: ignore[override]  # only called by the pool, which passes our own arguments on
+        cls, conninfo: str = "", *, availability: Availability, **kwargs: Any
+    ) -> Self:
+        try:
+            return super().connect(conninfo, **kwargs)
+        except psycopg.Error as error:
+            availability.lost(one_line(error))
+            raise
+
+
+class BlockingPool:
+    def __init__(
+        self, conninfo: str, settings: PoolSettings, session: SessionSettings, availability: Availability
+    ) -> None:
+        self._settings = settings
+        self._session = session
+        self._availability = availability
+        self._lock = threading.Lock()
+        self._connections: WeakSet[BlockingPooledConnection] = WeakSet()
+        self._lent: set[BlockingPooledConnection] = set()
+        self._distrusted_until = float("-inf")
+        self._watchdog = Watchdog()
+        self._stop = threading.Event()
+        self._pool = psycopg_pool.ConnectionPool(
+            conninfo,
+            connection_class=BlockingPooledConnection,
+            kwargs={
+                "autocommit": True,
+                "prepare_threshold": session.prepare_threshold,
+                "availability": availability,
+            },
+            min_size=settings.pool_min_conns,
+            max_size=settings.pool_max_conns,
+            timeout=settings.pool_timeout.total_seconds(),
+            max_idle=settings.pool_max_conn_idle_time.total_seconds(),
+            max_lifetime=NEVER,
+            configure=self._configure,
+            reconnect_timeout=RETRY_SECONDS,
+            reconnect_failed=self._go_on,
+            name=f"{POOL_NAME}-blocking-{next(_numbers)}",
+            open=False,
+        )
+        self._keeper = threading.Thread(target=self._keep, name=f"{self._pool.name}-keeper", daemon=True)
+
+    def open(self) -> None:
+        self._pool.open()
+        self._keeper.start()
+
+    def close(self) -> None:
+        """Connections that are lent out are closed when they come back."""
+        self._stop.set()
+        self._keeper.join(CHECK_SECONDS)
+        self._pool.close()
+
+    @contextmanager
+    def lend(self) -> Iterator[BlockingPooledConnection]:
+        connection = self._take()
+        with self._lock:
+            self._lent.add(connection)
+        try:
+            yield connection
+        finally:
+            with self._lock:
+                self._lent.discard(connection)
+            connection.life.used_at = monotonic()
+            if connection.life.is_over:
+                connection.close()
+            self._pool.putconn(connection)
+
+    def send(
+        self, connection: BlockingPooledConnection, text: bytes, params: Mapping[str, object] | None = None
+    ) -> list[TupleRow]:
+        """Send something and wait for its rows, within a bound. Raises psycopg's errors."""
+        seconds = self._settings.reply_timeout.total_seconds()
+        with self._watchdog.replies_within(connection, seconds) as bound:
+            try:
+                cursor = connection.execute(text, params)
+                return cursor.fetchall() if cursor.description else []
+            except psycopg.Error as error:
+                reason = NoReply(seconds) if bound.was_reached else error
+                if meaning(error).is_session_over:
+                    connection.close()
+                    self.lost(connection, one_line(reason), is_silent=bound.was_reached)
+                raise reason from error.__cause__
+
+    def roll_back(self, connection: BlockingPooledConnection) -> None:
+        """Never raises for a lost connection: that is a rollback, too."""
+        if connection.closed:
+            return
+        try:
+            with self._watchdog.replies_within(connection, CHECK_SECONDS):
+                connection.rollback()
+        except psycopg.Error:
+            connection.close()
+
+    def lost(self, connection: BlockingPooledConnection, reason: str, *, is_silent: bool = False) -> None:
+        if is_silent:
+            self._distrusted_until = monotonic()
+        self._availability.lost(reason, opened_at=connection.life.opened_at)
+
+    def sweep(self) -> None:
+        """Replace idle connections that ended or have lived long enough, before somebody needs them.
+
+        The first look may race with a thread that takes a connection: it only decides to look properly.
+        """
+        with self._lock:
+            idle = [connection for connection in self._connections if connection not in self._lent]
+        stats = self._pool.get_stats()
+        if any(self._looks_stale(connection) for connection in idle):
+            for _ in range(stats["pool_available"]):
+                self._turn()
+        elif stats["pool_size"] < self._settings.pool_min_conns:
+            self._go_on(self._pool)
+
+    def _turn(self) -> None:
+        with suppress(psycopg_pool.PoolTimeout, psycopg_pool.PoolClosed):
+            connection = self._pool.getconn(timeout=0.05)
+            try:
+                if self._looks_stale(connection) and not self._is_fit(connection):
+                    connection.close()
+            finally:
+                self._pool.putconn(connection)
+
+    def _keep(self) -> None:
+        period = self._settings.pool_health_check_period.total_seconds()
+        swept_at = monotonic()
+        while not self._stop.wait(min(_TICK, period)):
+            self._watchdog.bite()
+            if monotonic() - swept_at >= period:
+                self.sweep()
+                swept_at = monotonic()
+
+    def _take(self) -> BlockingPooledConnection:
+        deadline = monotonic() + self._settings.pool_timeout.total_seconds()
+        while True:
+            try:
+                connection = self._pool.getconn(timeout=max(0.0, deadline - monotonic()))
+            except psycopg_pool.PoolTimeout:
+                raise self._nothing_to_lend() from None
+            except psycopg_pool.PoolClosed:
+                raise DatabaseClosed("this BlockingDatabase is closed") from None
+            is_fit = False
+            try:
+                is_fit = self._is_fit(connection)
+            finally:
+                if not is_fit:
+                    connection.close()
+                    self._pool.putconn(connection)
+            if is_fit:
+                return connection
+
+    def _nothing_to_lend(self) -> PoolTimeout | ConnectionFailed:
+        seconds = self._settings.pool_timeout.total_seconds()
+        if self._availability.is_lost:
+            return self._availability.failed(seconds)
+        return PoolTimeout(seconds, max_size=self._settings.pool_max_conns)
+
+    def _looks_stale(self, connection: BlockingPooledConnection) -> bool:
+        life = connection.life
+        try:
+            return (
+                connection.closed
+                or life.is_over
+                or life.opened_at <= self._distrusted_until
+                or has_something_to_say(connection)
+            )
+        except psycopg.Error:  # closed in between
+            return True
+
+    def _is_fit(self, connection: BlockingPooledConnection) -> bool:
+        life = connection.life
+        if connection.closed or life.is_over or life.opened_at <= self._distrusted_until:
+            return False
+        if life.is_fresh and not has_something_to_say(connection):
+            return True
+        with self._watchdog.replies_within(connection, CHECK_SECONDS) as bound:
+            try:
+                connection.execute("")
+            except psycopg.Error as error:
+                self.lost(connection, one_line(error), is_silent=bound.was_reached)
+                return False
+        return True
+
+    def _configure(self, connection: BlockingPooledConnection) -> None:
+        connection.life = Life.begin(self._settings)
+        try:
+            if self._session.opening:
+                with self._watchdog.replies_within(connection, CHECK_SECONDS):
+                    connection.execute(self._session.opening)
+        except psycopg.Error as error:
+            self._availability.lost(one_line(error))
+            connection.close()
+            raise
+        with self._lock:
+            self._connections.add(connection)
+        self._availability.works()
+
+    @staticmethod
+    def _go_on(pool: "psycopg_pool.ConnectionPool[BlockingPooledConnection]") -> None:
+        with suppress(psycopg_pool.PoolTimeout, psycopg_pool.PoolClosed):
+            pool.putconn(pool.getconn(timeout=0.01))
