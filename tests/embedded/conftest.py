@@ -2,6 +2,7 @@
 
 import shutil
 import signal
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -33,7 +34,7 @@ def directory(prepared: Path) -> Iterator[Path]:
 def own_directory(prepared: Path, tmp_path: Path) -> Iterator[Path]:
     """A copy, for tests that damage or move it."""
     copy = tmp_path / ".holdfast"
-    shutil.copytree(prepared, copy)
+    shutil.copytree(prepared, copy, ignore=shutil.ignore_patterns(".s.PGSQL.*"))
     yield copy
     end_processes(copy)
     shutil.rmtree(copy)
@@ -42,6 +43,10 @@ def own_directory(prepared: Path, tmp_path: Path) -> Iterator[Path]:
 def end_processes(directory: Path) -> None:
     for pid in processes_of(Layout(directory).data):
         send(pid, signal.SIGKILL)
+    deadline = time.monotonic() + 30
+    while processes_of(Layout(directory).data):
+        assert time.monotonic() < deadline, "a process outlived a SIGKILL"
+        time.sleep(0.005)
 
 
 @pytest.fixture

@@ -23,12 +23,15 @@ host  replication all 127.0.0.1/32 scram-sha-256
 """
 
 
-def ensure_cluster(layout: Layout, binaries: Binaries, identity: Identity) -> None:
-    """Leave a complete data directory of the binaries' version, or raise. Call with the decision lock."""
+def ensure_cluster(layout: Layout, binaries: Binaries, identity: Identity, *, synced: bool) -> None:
+    """Leave a complete data directory of the binaries' version, or raise. Call while deciding.
+
+    `synced` waits until new data has reached the disk; whoever turns fsync off has no use for that.
+    """
     with explained(layout.root):
         _remove_unfinished(layout.root)
         if not layout.data.exists():
-            _create(layout, binaries, identity)
+            _create(layout, binaries, identity, [] if synced else ["--no-sync"])
         found = _version(layout.data)
     if found != str(binaries.major):
         raise DataVersionMismatch(directory=str(layout.data), found=found, binaries=binaries.version)
@@ -44,21 +47,21 @@ def _version(data: Path) -> str:
         ) from None
 
 
-def _create(layout: Layout, binaries: Binaries, identity: Identity) -> None:
+def _create(layout: Layout, binaries: Binaries, identity: Identity, options: list[str]) -> None:
     # Under another name until it is complete: whoever is killed half-way leaves only rubbish behind.
     new = Path(tempfile.mkdtemp(prefix=_UNFINISHED, dir=layout.root))
     try:
         identity.give(new)
-        _initdb(new, layout, binaries, identity)
+        _initdb(new, layout, binaries, identity, options)
         (new / "pg_hba.conf").write_text(_ACCESS, "ascii")
         new.rename(layout.data)
     finally:
         shutil.rmtree(new, ignore_errors=True)
 
 
-def _initdb(new: Path, layout: Layout, binaries: Binaries, identity: Identity) -> None:
+def _initdb(new: Path, layout: Layout, binaries: Binaries, identity: Identity, options: list[str]) -> None:
     command = [binaries.program("initdb"), "-D", str(new), "-U", SUPERUSER, "--auth=trust", "--encoding=UTF8"]
-    command += ["--locale=C", "--no-instructions"]
+    command += ["--locale=C", "--no-instructions", *options]
     if binaries.major >= _HAS_BUILTIN_LOCALES:
         command += ["--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
     done = identity.run(command, home=layout.root, stderr=subprocess.STDOUT, detached=False)

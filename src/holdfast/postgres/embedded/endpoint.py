@@ -67,7 +67,7 @@ def choose_socket_directory(wished: Path, *, forced: bool, previous: Path | None
     """The wished one if its path is short enough, else a temporary one, else SocketPathTooLong."""
     if forced or _fits(wished):
         _require_fit(wished)
-        return _made_private(wished, identity)
+        return _made_private(wished, identity, is_ours=not forced)
     if previous and _fits(previous) and _is_private(previous, identity):
         return previous
     for parent in (Path(tempfile.gettempdir()), Path("/tmp")):  # noqa: S108 - mkdtemp makes it private
@@ -92,10 +92,12 @@ def _fits(directory: Path) -> bool:
     return len(os.fsencode(_socket_in(directory))) <= SOCKET_PATH_LIMIT and "," not in str(directory)
 
 
-def _made_private(directory: Path, identity: Identity) -> Path:
+def _made_private(directory: Path, identity: Identity, *, is_ours: bool) -> Path:
     """Whoever reaches the socket is the superuser, so nobody else may enter its directory."""
-    if not directory.exists():
+    exists = directory.exists()
+    if not exists:
         directory.mkdir(mode=0o700, parents=True)
+    if is_ours or not exists:
         identity.give(directory)
     if not _is_private(directory, identity):
         raise DataDirectoryError(

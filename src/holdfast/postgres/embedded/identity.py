@@ -30,10 +30,10 @@ class Identity:
     def for_server(cls, owned: Path) -> "Identity":
         """For a server whose data is at this path, or will be made below it."""
         if os.geteuid() != _ROOT:
-            return cls()
+            return cls(prefix=_name_for(os.geteuid()))
         owner = owned.stat()
         if owner.st_uid != _ROOT:
-            return cls(user=owner.st_uid, group=owner.st_gid)
+            return cls(_name_for(owner.st_uid), owner.st_uid, owner.st_gid)
         if namespace := _namespace():
             return cls(prefix=namespace)
         nobody = pwd.getpwnam("nobody")
@@ -41,12 +41,8 @@ class Identity:
 
     @property
     def name(self) -> str:
-        if self.user is None:
-            return pwd.getpwuid(os.geteuid()).pw_name
-        try:
-            return pwd.getpwuid(self.user).pw_name
-        except KeyError:
-            return f"user {self.user}"
+        number = os.geteuid() if self.user is None else self.user
+        return _name_of(number) or f"user {number}"
 
     def give(self, path: Path) -> None:
         """Make it the owner of something that we made for it."""
@@ -95,6 +91,18 @@ class Identity:
         if status.st_uid == self.user:
             return bool(status.st_mode & 0o100)
         return bool(status.st_mode & (0o010 if status.st_gid == self.group else 0o001))
+
+
+def _name_of(number: int) -> str | None:
+    try:
+        return pwd.getpwuid(number).pw_name
+    except KeyError:
+        return None
+
+
+def _name_for(number: int) -> tuple[str, ...]:
+    """A prefix that lends nobody's name to a number without one: initdb asks, and containers' have none."""
+    return () if _name_of(number) else _namespace()
 
 
 def _namespace() -> tuple[str, ...]:

@@ -11,16 +11,11 @@ from typing import Self, get_args
 
 from holdfast.domain.duration import duration
 from holdfast.errors import InvalidInput
+from holdfast.postgres.embedded.database import DATABASE, read_password
 from holdfast.postgres.embedded.endpoint import Endpoint
 from holdfast.postgres.embedded.layout import Layout
 from holdfast.postgres.embedded.postmaster import Postmaster, StopMode
-from holdfast.postgres.embedded.starting import (
-    DATABASE,
-    Wishes,
-    ensure_running,
-    read_password,
-    remove_temporary_socket,
-)
+from holdfast.postgres.embedded.starting import Wishes, ensure_running, remove_temporary_socket
 from holdfast.postgres.embedded.usage import Use, deciding
 
 

@@ -1,30 +1,23 @@
 """Bring a server into the state that a user wishes: join the running one, or start it."""
 
 import logging
-import os
-import secrets
 import shutil
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
-import psycopg
-from psycopg import sql
-
 from holdfast.errors import DataDirectoryError, EmbeddedError, InvalidInput, ServerStartFailed
 from holdfast.postgres.embedded.binaries import Binaries, find_binaries
-from holdfast.postgres.embedded.cluster import SUPERUSER, ensure_cluster
+from holdfast.postgres.embedded.cluster import ensure_cluster
+from holdfast.postgres.embedded.database import ensure_database
 from holdfast.postgres.embedded.endpoint import Endpoint, choose_port, choose_socket_directory
-from holdfast.postgres.embedded.failures import explained, start_failure
+from holdfast.postgres.embedded.failures import explained
 from holdfast.postgres.embedded.identity import Identity
 from holdfast.postgres.embedded.layout import Layout
 from holdfast.postgres.embedded.locks import is_held
 from holdfast.postgres.embedded.postmaster import Postmaster
 from holdfast.postgres.embedded.record import Record
-
-DATABASE = "holdfast"
 
 _log = logging.getLogger("holdfast.postgres.embedded")
 _DEFAULTS = {"cluster_name": "holdfast", "log_checkpoints": "off"}
@@ -98,8 +91,19 @@ def ensure_running(layout: Layout, wishes: Wishes, *, is_alone: bool) -> Endpoin
         )
     if unmet:
         _log.warning("the embedded server in %s is in use as it is: %s", layout.root, "; ".join(unmet))
-    postmaster.wait_until_ready(wishes.start_seconds, log_offset=0)
-    _ensure_database(layout, record.endpoint)
+    return _join(layout, wishes, record)
+
+
+def _join(layout: Layout, wishes: Wishes, record: Record) -> Endpoint:
+    postmaster = Postmaster(layout)
+    try:
+        postmaster.wait_until_ready(wishes.start_seconds, log_offset=0)
+        ensure_database(layout, record.endpoint, wishes.start_seconds)
+    except EmbeddedError:
+        if postmaster.pid is not None:
+            raise
+        # It was alive when we looked, and was killed before it answered.
+        return start(layout, wishes, record)
     return record.endpoint
 
 
@@ -109,9 +113,9 @@ def start(layout: Layout, wishes: Wishes, previous: Record | None) -> Endpoint:
     with explained(layout.root):
         identity = Identity.for_server(layout.data if layout.data.exists() else layout.root)
     identity.require_reach(binaries.directory, layout.root)
-    ensure_cluster(layout, binaries, identity)
+    ensure_cluster(layout, binaries, identity, synced=wishes.settings.get("fsync") != "off")
     record = _launch(layout, wishes, previous, binaries, identity)
-    _ensure_database(layout, record.endpoint)
+    ensure_database(layout, record.endpoint, wishes.start_seconds)
     layout.give(identity)
     return record.endpoint
 
@@ -153,35 +157,3 @@ def remove_temporary_socket(layout: Layout) -> None:
     record = Record.read(layout.record)
     if record and record.temporary_directory:
         shutil.rmtree(record.temporary_directory, ignore_errors=True)
-
-
-def read_password(layout: Layout) -> str:
-    """The password for TCP, made when it is first needed."""
-    with explained(layout.root):
-        if not layout.password.exists():
-            descriptor, new = tempfile.mkstemp(dir=layout.root, prefix="password.new-")
-            with os.fdopen(descriptor, "w", encoding="ascii") as file:
-                file.write(secrets.token_urlsafe(24))
-            Path(new).replace(layout.password)
-        return layout.password.read_text("ascii")
-
-
-def _ensure_database(layout: Layout, endpoint: Endpoint) -> None:
-    """Each time, since whoever made the data may have died before he made the database."""
-    try:
-        with psycopg.connect(endpoint.dsn("postgres"), autocommit=True, connect_timeout=10) as connection:
-            known = connection.execute("select 1 from pg_database where datname = %s", [DATABASE])
-            if known.fetchone() is None:
-                connection.execute(sql.SQL("create database {}").format(sql.Identifier(DATABASE)))
-            if endpoint.has_tcp:
-                _set_password(connection, read_password(layout))
-    except psycopg.Error as error:
-        raise start_failure(layout.root, str(error)) from error
-
-
-def _set_password(connection: psycopg.Connection, password: str) -> None:
-    # Hashed here, so that the password itself reaches no log of statements.
-    hashed = connection.pgconn.encrypt_password(password.encode(), SUPERUSER.encode(), b"scram-sha-256")
-    connection.execute(
-        sql.SQL("alter role {} password {}").format(sql.Identifier(SUPERUSER), sql.Literal(hashed.decode()))
-    )
