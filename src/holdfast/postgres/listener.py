@@ -71,7 +71,9 @@ class Listener:
         self._standing = Standing()
         self._in_force: set[str] = set()
         self._refusals: dict[str, _Refusal] = {}
-        self._probe: str | None = None
+        # One name for all proofs: a pooler's backend keeps a LISTEN that it was handed.
+        self._probe = f"holdfast.probe.{secrets.token_hex(8)}"
+        self._is_probe_heard = False
         self._task: asyncio.Task[NoReturn] | None = None
 
     @classmethod
@@ -130,7 +132,7 @@ class Listener:
             await asyncio.sleep(delay.total_seconds())
 
     async def _session(self, connect: Connect) -> NoReturn:
-        async with self._line(connect) as line:
+        async with self._line(connect, self._deliver, self._stirred) as line:
             try:
                 if self._verify:
                     await self._prove(line, connect)
@@ -145,13 +147,15 @@ class Listener:
                 self._subscriptions.interrupt()
 
     @asynccontextmanager
-    async def _line(self, connect: Connect) -> AsyncIterator[Line]:
+    async def _line(
+        self, connect: Connect, deliver: Callable[[str, str], None], stirred: asyncio.Event
+    ) -> AsyncIterator[Line]:
         try:
             async with asyncio.timeout(self._connect_timeout.total_seconds()):
                 connection = await connect()
         except TimeoutError:
             raise ConnectionFailed(f"no connection within {compact(self._connect_timeout)}") from None
-        line = Line(connection, self._deliver, stirred=self._stirred, patience=self._ping_timeout)
+        line = Line(connection, deliver, stirred=stirred, patience=self._ping_timeout)
         try:
             yield line
         finally:
@@ -160,16 +164,16 @@ class Listener:
     async def _prove(self, line: Line, connect: Connect) -> None:
         """Hear a notification of our own, sent from elsewhere: a pooler may answer LISTEN and forget it.
 
-        Not sent over the same connection: a pooler hands back what arrives together with a reply.
+        A pooler hands on what comes together with a reply, to whoever asked: so the sender has another
+        connection than the listener, and what arrives there does not count.
         """
-        probe = f"holdfast.probe.{secrets.token_hex(8)}"
-        await line.listen([probe])
-        self._probe = probe
-        async with self._line(connect) as other:
-            await other.run(b"select pg_catalog.pg_notify($1, $2)", [probe.encode(), b""])
-        if not await line.until(lambda: self._probe is None):
+        await line.listen([self._probe])
+        self._is_probe_heard = False
+        async with self._line(connect, lambda *_: None, asyncio.Event()) as other:
+            await other.run(b"select pg_catalog.pg_notify($1, $2)", [self._probe.encode(), b""])
+        if not await line.until(lambda: self._is_probe_heard):
             raise _Unheard("notifications do not arrive (a transaction-mode pooler?)")
-        await line.unlisten([probe])
+        await line.unlisten([self._probe])
 
     async def _settle(self, line: Line) -> None:
         """Make what is in force what is wanted; both may change while Postgres is being asked."""
@@ -226,7 +230,7 @@ class Listener:
 
     def _deliver(self, channel: str, payload: str) -> None:
         if channel == self._probe:
-            self._probe = None
+            self._is_probe_heard = True
         else:
             self._subscriptions.deliver(channel, payload)
 
