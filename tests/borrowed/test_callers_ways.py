@@ -18,11 +18,13 @@ from django.test.utils import CaptureQueriesContext, override_settings
 from psycopg import adapt
 from psycopg.rows import dict_row
 from psycopg.types.numeric import FloatLoader
+from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 
 from borrowed.callers import (
     django_on,
     engine,
+    on_async_connection,
     on_async_psycopg,
     on_asyncpg,
     on_engine,
@@ -153,12 +155,23 @@ async def test_a_record_class_of_asyncpg_is_for_its_owner(dsn: str) -> None:
 
 
 @pytest.mark.parametrize("driver", ["psycopg", "psycopg2"])
-def test_an_engine_that_streams_is_written_to_all_the_same(
-    dsn: str, observer: psycopg.Connection, driver: str
-) -> None:
-    with on_engine(engine(driver, dsn).execution_options(stream_results=True, yield_per=10)) as caller:
+def test_options_of_an_engine_are_for_its_owner(dsn: str, observer: psycopg.Connection, driver: str) -> None:
+    options = {"stream_results": True, "yield_per": 10, "no_parameters": True}
+    with on_engine(engine(driver, dsn).execution_options(**options)) as caller:
         assert caller.run(write("a")) == [Note(1, "a")]
         assert caller.run(read()) == ["a"]
+        assert caller.run(ask("select '100%%'")) == [("100%",)]
+
+
+@pytest.mark.parametrize("driver", ["psycopg", "asyncpg"])
+def test_options_of_an_awaited_connection_are_for_its_owner(
+    dsn: str, observer: psycopg.Connection, driver: str
+) -> None:
+    with on_async_connection(driver, dsn) as caller:
+        assert isinstance(caller.connection, AsyncConnection)
+        assert caller.wait is not None
+        caller.wait(caller.connection.execution_options(stream_results=True, yield_per=10))
+        assert caller.run(write("a")) == [Note(1, "a")]
 
 
 def test_a_session_is_not_flushed_and_commits_both(dsn: str, observer: psycopg.Connection) -> None:
