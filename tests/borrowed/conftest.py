@@ -1,5 +1,6 @@
 """One database for all of these tests and a fresh table for each: many connections, little data."""
 
+import os
 from collections.abc import Iterator
 
 import psycopg
@@ -12,13 +13,14 @@ from borrowed.notes import TABLE
 
 
 @pytest.fixture(scope="session")
-def borrowed_dsn(server_dsn: str, template: str) -> Iterator[str]:
+def borrowed_dsn(server_dsn: str) -> Iterator[str]:
     """Its sessions are in a zone with half hours and summer time, so that nothing is right by chance."""
-    name = sql.Identifier(f"{template}_borrowed")
+    database = f"borrowed_{os.getpid()}"
+    name = sql.Identifier(database)
     with psycopg.connect(server_dsn, autocommit=True) as connection:
         connection.execute(sql.SQL("create database {}").format(name))
         connection.execute(sql.SQL("alter database {} set timezone = 'America/St_Johns'").format(name))
-        yield make_conninfo(server_dsn, dbname=f"{template}_borrowed")
+        yield make_conninfo(server_dsn, dbname=database)
         connection.execute(sql.SQL("drop database {} with (force)").format(name))
 
 
