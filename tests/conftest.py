@@ -1,6 +1,5 @@
 """One private Postgres for the whole run; each test gets a database of its own, cloned from a template."""
 
-import os
 from collections.abc import Iterator
 from itertools import count
 
@@ -9,31 +8,57 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
+from holdfast.postgres.embedded import EmbeddedServer
+from holdfast.postgres.migrations.runner import migrate
+from holdfast.postgres.schema import Schema
+from holdfast.storage.migrations import packaged
+
+# Nothing here has to survive a power cut; what must survive a crash is tested on servers of its own.
+SETTINGS = {
+    "fsync": "off",
+    "synchronous_commit": "on",
+    "full_page_writes": "off",
+    "max_connections": "200",
+    "max_prepared_transactions": "5",
+    "autovacuum_naptime": "5s",
+}
+
 _numbers = count(1)
 
 
 @pytest.fixture(scope="session")
-def server_dsn() -> str:
-    """A DSN of a superuser on the server that the tests share."""
-    return os.environ["HOLDFAST_TEST_DSN"]
+def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]:
+    """The Postgres that the tests share. Never stopped or reconfigured by a test."""
+    with EmbeddedServer.start(tmp_path_factory.mktemp("postgres"), settings=SETTINGS, tcp=True) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def server_dsn(shared_server: EmbeddedServer) -> str:
+    """A DSN of a superuser, over TCP, so that a proxy can stand in front."""
+    return make_conninfo(shared_server.tcp_dsn, dbname="postgres")
 
 
 @pytest.fixture(scope="session")
 def template(server_dsn: str) -> str:
     """The name of a migrated database that is copied for each test."""
-    name = f"template_{os.getpid()}"
+    name = "migrated"
     with psycopg.connect(server_dsn, autocommit=True) as connection:
         connection.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
+    with psycopg.connect(make_conninfo(server_dsn, dbname=name)) as connection:
+        migrate(connection, Schema(), packaged())
     return name
 
 
 @pytest.fixture
 def dsn(server_dsn: str, template: str) -> Iterator[str]:
     """A DSN of a fresh, migrated database."""
-    name = f"test_{os.getpid()}_{next(_numbers)}"
+    name = f"test_{next(_numbers)}"
     with psycopg.connect(server_dsn, autocommit=True) as connection:
         connection.execute(
-            sql.SQL("create database {} template {}").format(sql.Identifier(name), sql.Identifier(template))
+            sql.SQL("create database {} template {} strategy file_copy").format(
+                sql.Identifier(name), sql.Identifier(template)
+            )
         )
         yield make_conninfo(server_dsn, dbname=name)
         connection.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))

@@ -20,6 +20,8 @@ from migrations.folders import TRIAL
 PAGE = Path(__file__).parent.parent.parent / "docs/how-to/least-privilege.md"
 ROLES = ["holdfast_owner", "holdfast_worker", "holdfast_reader"]
 
+PASSWORD = "a-password-of-the-tests"
+
 Connect = Callable[[str], psycopg.Connection]
 
 
@@ -45,12 +47,16 @@ def connect_as(dsn: str, suffix: str) -> Iterator[Connect]:
     connections: list[psycopg.Connection] = []
 
     def connect(role: str) -> psycopg.Connection:
-        conn = psycopg.connect(make_conninfo(dsn, user=role + suffix), autocommit=True)
+        conn = psycopg.connect(make_conninfo(dsn, user=role + suffix, password=PASSWORD), autocommit=True)
         connections.append(conn)
         return conn
 
     with psycopg.connect(dsn, autocommit=True) as admin:
         admin.execute(once)
+        for role in ROLES:
+            admin.execute(
+                sql.SQL("alter role {} password {}").format(sql.Identifier(role + suffix), PASSWORD)
+            )
     owner = connect("holdfast_owner")
     owner.execute(grants)
     migrate(owner, TRIAL, packaged())

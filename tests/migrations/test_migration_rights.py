@@ -16,6 +16,8 @@ from holdfast.postgres.migrations.standing import look
 from holdfast.postgres.migrations.version import explained, read_version
 from migrations.folders import NOTES, ROWS, TRIAL, migrations
 
+PASSWORD = "a-password-of-the-tests"
+
 
 @pytest.fixture
 def owner(dsn: str) -> Iterator[psycopg.Connection]:
@@ -28,14 +30,14 @@ def owner(dsn: str) -> Iterator[psycopg.Connection]:
 def role(owner: psycopg.Connection) -> Iterator[str]:
     """A role with a login and no rights. Roles belong to the server, so it is dropped afterwards."""
     name = f"role_{uuid4().hex[:12]}"
-    owner.execute(sql.SQL("create role {} login").format(sql.Identifier(name)))
+    owner.execute(sql.SQL("create role {} login password {}").format(sql.Identifier(name), PASSWORD))
     yield name
     owner.execute(sql.SQL("drop owned by {0} cascade; drop role {0}").format(sql.Identifier(name)))
 
 
 @pytest.fixture
 def role_dsn(dsn: str, role: str) -> str:
-    return make_conninfo(dsn, user=role)
+    return make_conninfo(dsn, user=role, password=PASSWORD)
 
 
 def grant_what_a_worker_needs(owner: psycopg.Connection, role: str) -> None:
