@@ -192,6 +192,17 @@ def test_an_initdb_killed_half_way_does_not_wedge_the_directory(tmp_path: Path) 
     assert not list(fresh.glob("data.new-*"))
 
 
+def test_ctrl_c_during_the_first_start_leaves_nothing_half_done(tmp_path: Path) -> None:
+    fresh = tmp_path / ".holdfast"
+    first = User(fresh, {"settings": FAST}).start()
+    try:
+        wait_for(lambda: any(fresh.glob("data.new-*/base")))
+        first.signal_group(signal.SIGINT)
+    finally:
+        first.close()
+    assert not list(fresh.glob("data*"))
+
+
 def test_a_starter_killed_before_the_server_was_ready_leaves_one_that_can_be_joined(
     directory: Path, user: MakeUser
 ) -> None:

@@ -5,6 +5,7 @@ zombie, nobody, or a stranger who got the number. `server.lock` is held by every
 because they inherit it: when it is free, none is left that could still write to the data.
 """
 
+import logging
 import signal
 import time
 from collections.abc import Mapping
@@ -12,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from holdfast.errors import ServerStartFailed
+from holdfast.errors import EmbeddedError, ServerStartFailed
 from holdfast.postgres.embedded.binaries import Binaries
 from holdfast.postgres.embedded.endpoint import Endpoint
 from holdfast.postgres.embedded.failures import log_since, start_failure
@@ -23,6 +24,7 @@ from holdfast.postgres.embedded.processes import is_postgres_of, processes_of, s
 
 StopMode = Literal["smart", "fast", "immediate"]
 
+_log = logging.getLogger("holdfast.postgres.embedded")
 _SIGNALS = {"smart": signal.SIGTERM, "fast": signal.SIGINT, "immediate": signal.SIGQUIT}
 _POLL_SECONDS = 0.02
 _STOP_SECONDS = 30.0
@@ -100,9 +102,13 @@ class Postmaster:
 
     def stop(self, mode: StopMode) -> None:
         """Ask it to end and wait until it has. A server that will not end in time is ended at once."""
-        for number in (_SIGNALS[mode], signal.SIGQUIT, signal.SIGKILL):
-            if self._end(number, _STOP_SECONDS):
+        if self._end(_SIGNALS[mode], _STOP_SECONDS):
+            return
+        _log.warning("Postgres in %s did not stop within %g s: ending it", self.layout.root, _STOP_SECONDS)
+        for number in (signal.SIGQUIT, signal.SIGKILL):
+            if self._end(number, _ORPHAN_SECONDS):
                 return
+        raise EmbeddedError(f"Postgres in {self.layout.root} does not end, whatever signal it is sent")
 
     def _serves(self) -> bool:
         lines = self._pid_file()
