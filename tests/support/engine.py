@@ -1,4 +1,4 @@
-"""A database of jobs driven from a test: statements run by a blocking connection, a clock that can be moved."""
+"""A database of jobs driven from a test: statements on a blocking connection, a clock that can be moved."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -23,7 +23,7 @@ START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class Engine:
-    """One connection of ours. `now` is sent with every statement that takes a time; None is the real clock."""
+    """One connection of ours. `now` is sent with every statement that takes a time; None: the real clock."""
 
     def __init__(self, connection: psycopg.Connection[Any], now: datetime | None = START) -> None:
         self.connection = connection
