@@ -96,7 +96,7 @@ async def test_a_terminated_backend_is_replaced(
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]:
+def private_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]:
     directory: Path = tmp_path_factory.mktemp("pg")
     with EmbeddedServer.start(directory, settings={"fsync": "off"}) as server:
         yield server
@@ -105,16 +105,16 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]
 @pytest.mark.requirement("S2.43")
 @pytest.mark.parametrize("mode", ["fast", "immediate"])
 async def test_a_server_that_restarts_is_found_again(
-    server: EmbeddedServer, said: Said, mode: StopMode
+    private_server: EmbeddedServer, said: Said, mode: StopMode
 ) -> None:
-    dial = Dialer(server.dsn)
-    async with scene(server.dsn, said, a_listener(dial)) as here:
-        await asyncio.to_thread(stop_now, server, mode)
+    dial = Dialer(private_server.dsn)
+    async with scene(private_server.dsn, said, a_listener(dial)) as here:
+        await asyncio.to_thread(stop_now, private_server, mode)
         await here.is_lost()
         tries = dial.tries
         await eventually(lambda: dial.tries > tries + 3)
         assert not here.listener.health.is_listening
-        await asyncio.to_thread(start_again, server)
+        await asyncio.to_thread(start_again, private_server)
         await here.is_back()
 
 
