@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help demo test check lint types layers bench lock clean
+.PHONY: help demo test test-machine check lint types layers bench schema lock clean
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 16
@@ -17,10 +17,13 @@ help:  ## what can be made
 	@touch $@
 
 demo: .venv/ready  ## Holdfast's main job, on a private Postgres
-	@$(BIN)/python -m holdfast.cli.demo
+	@$(BIN)/python -m demo
 
 test: .venv/ready  ## the tests that need only python3 and make
 	@$(BIN)/python -m pytest -m "not machine" $(ARGS)
+
+test-machine: .venv/ready  ## the tests that need more (see scripts/install-machine-tools)
+	@$(BIN)/python -m pytest -m machine $(ARGS)
 
 check: lint types layers test  ## lint, types, import layers, tests
 
@@ -37,10 +40,13 @@ layers: .venv/ready  ## upper layers import lower ones, never the other way roun
 bench: .venv/ready  ## measure, as ratios
 	@$(BIN)/python -m benchmarks $(ARGS)
 
+schema: .venv/ready  ## write the snapshot of the migrated schema anew
+	@$(BIN)/python scripts/schema-snapshot
+
 lock: .venv/ready  ## pin the newest versions, with hashes and without the address of any registry
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
-		--no-emit-find-links --extra embedded --group dev --upgrade pyproject.toml -o requirements.lock
+		--no-emit-find-links --extra embedded --extra fast --group dev --upgrade pyproject.toml -o requirements.lock
 
 clean:  ## forget .venv and every cache
 	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
