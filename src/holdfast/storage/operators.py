@@ -121,7 +121,7 @@ def reprioritise(schema: Schema, jobs: Sequence[int], *, priority: int) -> Conve
 def resume_dead(
     schema: Schema, jobs: Sequence[int], *, now: datetime | None = None
 ) -> Conversation[dict[int, str]]:
-    """Give dead jobs one more attempt, counted on from where they stopped.
+    """Give dead jobs one more attempt, counted on from where they stopped, with what they saved.
 
     Answers revived, duplicate, unknown or busy.
     """
@@ -135,7 +135,7 @@ def resume_dead(
 def retry_dead(
     schema: Schema, jobs: Sequence[int], *, now: datetime | None = None
 ) -> Conversation[dict[int, str]]:
-    """Let dead jobs begin again, with all their attempts. Answers as `resume_dead`."""
+    """Let dead jobs begin again, with all attempts and nothing saved. Answers as `resume_dead`."""
     return (
         yield from _until_found(
             jobs, lambda left: _DEAD_REVIVE.with_params(schema, jobs=left, from_start=True, now=now)

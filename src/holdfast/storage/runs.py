@@ -32,6 +32,7 @@ class ClaimRow(NamedTuple):
     created_at: datetime
     deadline_at: datetime | None
     tags: list[str] | None
+    state: str | None
 
 
 class Look(NamedTuple):
@@ -75,6 +76,17 @@ class Settlement:
 
 
 @dataclass(frozen=True, slots=True)
+class Saving:
+    """What one run has to say on its way, as JSON text; None leaves what was there."""
+
+    worker: int
+    job: int
+    run: int
+    state: str | None = None
+    progress: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Retention:
     """How long jobs are kept after their end, unless they say so themselves."""
 
@@ -95,6 +107,7 @@ _LOOK_AT = {
 }
 _RENEW = statement("renew", Heartbeat, is_repeatable=True)
 _SETTLE = statement("settle", Settled, is_repeatable=True)
+_SAVE = statement("save", int, is_repeatable=True)
 
 
 def claim(
@@ -155,6 +168,19 @@ def settle(
         keep_succeeded=keep.succeeded,
         keep_dead=keep.dead,
         keep_other=keep.other,
+        now=now,
+    )
+
+
+def save(schema: Schema, savings: Sequence[Saving], *, now: datetime | None = None) -> Statement[int]:
+    """Keep states and progress; answers the runs that still hold their lease."""
+    return _SAVE.with_params(
+        schema,
+        workers=[saving.worker for saving in savings],
+        jobs=[saving.job for saving in savings],
+        runs=[saving.run for saving in savings],
+        states=[saving.state for saving in savings],
+        progresses=[saving.progress for saving in savings],
         now=now,
     )
 

@@ -165,6 +165,14 @@ CREATE TABLE holdfast.ready (
 )
 PARTITION BY LIST (segment);
 
+CREATE TABLE holdfast.saved (
+    job bigint NOT NULL,
+    saved_at timestamp with time zone NOT NULL,
+    state jsonb,
+    progress jsonb
+)
+WITH (fillfactor='80');
+
 CREATE TABLE holdfast.scheduled (
     job bigint NOT NULL,
     run_at timestamp with time zone NOT NULL,
@@ -200,12 +208,14 @@ CREATE VIEW holdfast.jobs AS
     f.flag,
     l.cancel_requested_at,
     (r.segment = 9) AS is_parked,
-    j.origin
-   FROM ((((holdfast.job j
+    j.origin,
+    v.progress
+   FROM (((((holdfast.job j
      LEFT JOIN holdfast.lease l ON ((l.job = j.id)))
      LEFT JOIN holdfast.ready r ON (((r.queue = j.queue) AND (r.priority = ANY (ARRAY[0, 1, 2, 3, 4, 5, 6, 7, 8, 9])) AND (r.job = j.id))))
      LEFT JOIN holdfast.scheduled s ON ((s.job = j.id)))
-     LEFT JOIN holdfast.ledger f ON (((f.job = j.id) AND f.is_final)));
+     LEFT JOIN holdfast.ledger f ON (((f.job = j.id) AND f.is_final)))
+     LEFT JOIN holdfast.saved v ON ((v.job = j.id)));
 
 CREATE TABLE holdfast.leader (
     is_only boolean DEFAULT true NOT NULL,
@@ -407,6 +417,9 @@ ALTER TABLE ONLY holdfast.ready_parked
 
 ALTER TABLE ONLY holdfast.ring
     ADD CONSTRAINT ring_pkey PRIMARY KEY (is_only);
+
+ALTER TABLE ONLY holdfast.saved
+    ADD CONSTRAINT saved_pkey PRIMARY KEY (job);
 
 ALTER TABLE ONLY holdfast.scheduled
     ADD CONSTRAINT scheduled_pkey PRIMARY KEY (job);

@@ -123,6 +123,14 @@ create table {schema}.dead (
 );
 create index dead_died_at on {schema}.dead (died_at, job);
 
+-- What a job saved on its way: a state that survives retries, and how far it says it has come.
+create table {schema}.saved (
+  job      bigint primary key,
+  saved_at timestamptz not null,
+  state    jsonb,
+  progress jsonb
+) with (fillfactor = 80);
+
 -- A key that is held while its job is active.
 create table {schema}.unique_key (
   queue text not null,
@@ -178,13 +186,15 @@ select j.id, j.kind, j.queue, coalesce(r.priority, j.priority) as priority,
        end as state,
        coalesce(l.attempt, r.attempt, s.attempt, f.attempt) as attempt, j.max_attempts,
        j.args, j.tags, j.unique_key, j.created_at, s.run_at, l.started_at, l.worker, j.deadline_at,
-       f.finished_at, f.error, f.result, f.flag, l.cancel_requested_at, r.segment = 9 as is_parked, j.origin
+       f.finished_at, f.error, f.result, f.flag, l.cancel_requested_at, r.segment = 9 as is_parked, j.origin,
+       v.progress
   from {schema}.job j
   left join {schema}.lease l on l.job = j.id
   left join {schema}.ready r
     on r.queue = j.queue and r.priority in (0, 1, 2, 3, 4, 5, 6, 7, 8, 9) and r.job = j.id
   left join {schema}.scheduled s on s.job = j.id
-  left join {schema}.ledger f on f.job = j.id and f.is_final;
+  left join {schema}.ledger f on f.job = j.id and f.is_final
+  left join {schema}.saved v on v.job = j.id;
 
 -- Enqueue from psql, triggers and other languages, inside the caller's transaction; answers the job's id.
 -- With a unique key that an active job holds, answers that job instead.

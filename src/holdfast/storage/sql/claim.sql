@@ -41,6 +41,7 @@ with me as materialized (
 )
 select ring.version, case when ring.closed_until > clock.now then ring.closed end as closed,
        j.id, l.run, l.attempt, j.kind, j.args::text, j.priority, j.max_attempts, j.backoff::text,
-       l.started_at, l.timeout_at, j.created_at, j.deadline_at, j.tags
+       l.started_at, l.timeout_at, j.created_at, j.deadline_at, j.tags,
+       (select s.state::text from {schema}.saved s where s.job = j.id) as state
   from clock, {schema}.ring
   left join (leased l join {schema}.job j on j.id = l.job) on true

@@ -12,6 +12,8 @@ with old as materialized (
   delete from {schema}.dead d using old o where d.ctid = o.place
 ), out_of_ledger as (
   delete from {schema}.ledger l using old o where l.job = o.job
+), out_of_saved as (
+  delete from {schema}.saved s using old o where s.job = o.job
 ), out_of_job as (
   delete from {schema}.job j using old o where j.id = o.job
 )

@@ -1,4 +1,5 @@
--- Let dead jobs run again: with one more attempt after those that were counted, or from the start, with all.
+-- Let dead jobs run again: with one more attempt after those that were counted and what they saved, or from
+-- the start, with all attempts and nothing saved.
 -- Locks dead and ledger rows, skipping locked ones, so that it never waits for prune. A unique key is taken
 -- again; a job whose key an active one holds by now stays dead.
 -- Answers for each job: revived, duplicate, unknown, or moving (ask again in a new statement).
@@ -30,6 +31,8 @@ with clock as materialized (
   select * from locked where unique_key is null or job in (select job from held)
 ), out_of_dead as (
   delete from {schema}.dead d using chosen c where d.ctid = c.place
+), unsaved as (
+  delete from {schema}.saved s using chosen c where %(from_start)s::boolean and s.job = c.job
 ), reopened as (
   update {schema}.ledger l
      set is_final = false, keep_until = null

@@ -44,6 +44,8 @@ with clock as materialized (
    where u.ctid = f.place
 ), forgotten as (
   delete from {schema}.job j using stopped s where s.keep = interval '0' and j.id = s.job
+), unsaved as (
+  delete from {schema}.saved v using stopped s where s.keep = interval '0' and v.job = s.job
 ), counted as (
   insert into {schema}.tally (minute, outcome, queue, kind, runs, run_time)
   select date_trunc('minute', clock.now), 'expired', queue, kind, count(*), interval '0'

@@ -15,6 +15,8 @@ with old as materialized (
   delete from {schema}.dead d using old o where d.job = o.job
 ), out_of_keys as (
   delete from {schema}.unique_key u using old o where u.job = o.job
+), out_of_saved as (
+  delete from {schema}.saved s using old o where s.job = o.job
 ), out_of_job as (
   delete from {schema}.job j using old o where j.id = o.job
 )

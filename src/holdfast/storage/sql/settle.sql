@@ -71,6 +71,10 @@ with clock as materialized (
   delete from {schema}.job j
    using ended e
    where e.keep = interval '0' and e.outcome not in ('retried', 'snoozed', 'released') and j.id = e.job
+), unsaved as (
+  delete from {schema}.saved s
+   using ended e
+   where e.keep = interval '0' and e.outcome not in ('retried', 'snoozed', 'released') and s.job = e.job
 ), counted as (
   insert into {schema}.tally (minute, outcome, queue, kind, runs, run_time)
   select date_trunc('minute', clock.now), outcome, queue, kind, count(*), sum(clock.now - started_at)
