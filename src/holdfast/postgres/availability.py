@@ -14,12 +14,15 @@ CHECK_SECONDS: Final = 5.0
 """How long an idle connection may take to say that it is alive."""
 RETRY_SECONDS: Final = 2.0
 """After this long psycopg's pool gives up a connection and is asked again, so that it never waits longer."""
+CLOSE_SECONDS: Final = 1.0
+"""How long closing waits for connections that are just being made."""
 NEVER: Final = 10 * 365 * 86400.0
 _CHATTER: Final = (
     "error connecting in",
     "discarding closed connection",
     "discarding broken connection",
     "reconnection attempt in pool",
+    "couldn't stop",
 )
 
 

@@ -118,7 +118,7 @@ class BlockingDatabase:
             except BaseException:
                 pool.roll_back(connection)
                 raise
-            if connection.info.transaction_status is TransactionStatus.INERROR:
+            if connection.closed or connection.info.transaction_status is TransactionStatus.INERROR:
                 # The server would answer COMMIT with a rollback that looks like success.
                 pool.roll_back(connection)
                 raise StatementFailed("commit: a statement of this transaction failed, so it was rolled back")

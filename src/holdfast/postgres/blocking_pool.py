@@ -16,7 +16,14 @@ import psycopg_pool
 from psycopg.rows import TupleRow
 
 from holdfast.errors import ConnectionFailed, DatabaseClosed, PoolTimeout
-from holdfast.postgres.availability import CHECK_SECONDS, NEVER, POOL_NAME, RETRY_SECONDS, Availability
+from holdfast.postgres.availability import (
+    CHECK_SECONDS,
+    CLOSE_SECONDS,
+    NEVER,
+    POOL_NAME,
+    RETRY_SECONDS,
+    Availability,
+)
 from holdfast.postgres.options import PoolSettings
 from holdfast.postgres.replies import Watchdog, has_something_to_say
 from holdfast.postgres.session import Life, SessionSettings
@@ -77,14 +84,21 @@ class BlockingPool:
         self._keeper = threading.Thread(target=self._keep, name=f"{self._pool.name}-keeper", daemon=True)
 
     def open(self) -> None:
-        self._pool.open()
+        """Until the least number of connections is there: else the first caller would make one more."""
+        try:
+            self._pool.open(wait=True, timeout=self._settings.pool_timeout.total_seconds())
+        except psycopg_pool.PoolTimeout:
+            raise self._nothing_to_lend() from None
+        except BaseException:
+            self._pool.close(CLOSE_SECONDS)
+            raise
         self._keeper.start()
 
     def close(self) -> None:
         """Connections that are lent out are closed when they come back."""
         self._stop.set()
         self._keeper.join(CHECK_SECONDS)
-        self._pool.close()
+        self._pool.close(CLOSE_SECONDS)
 
     @contextmanager
     def lend(self) -> Iterator[BlockingPooledConnection]:

@@ -105,7 +105,7 @@ class Database:
             except BaseException:
                 await pool.roll_back(connection)
                 raise
-            if connection.info.transaction_status is TransactionStatus.INERROR:
+            if connection.closed or connection.info.transaction_status is TransactionStatus.INERROR:
                 # The server would answer COMMIT with a rollback that looks like success.
                 await pool.roll_back(connection)
                 raise StatementFailed("commit: a statement of this transaction failed, so it was rolled back")

@@ -17,7 +17,14 @@ import psycopg_pool
 from psycopg.rows import TupleRow
 
 from holdfast.errors import ConnectionFailed, DatabaseClosed, PoolTimeout
-from holdfast.postgres.availability import CHECK_SECONDS, NEVER, POOL_NAME, RETRY_SECONDS, Availability
+from holdfast.postgres.availability import (
+    CHECK_SECONDS,
+    CLOSE_SECONDS,
+    NEVER,
+    POOL_NAME,
+    RETRY_SECONDS,
+    Availability,
+)
 from holdfast.postgres.options import PoolSettings
 from holdfast.postgres.replies import has_something_to_say, replies_within
 from holdfast.postgres.session import Life, SessionSettings
@@ -76,7 +83,14 @@ class Pool:
         )
 
     async def open(self) -> None:
-        await self._pool.open()
+        """Until the least number of connections is there: else the first caller would make one more."""
+        try:
+            await self._pool.open(wait=True, timeout=self._settings.pool_timeout.total_seconds())
+        except psycopg_pool.PoolTimeout:
+            raise self._nothing_to_lend() from None
+        except BaseException:
+            await self.close()
+            raise
         self._keeper = asyncio.create_task(self._keep(), name=f"{self._pool.name}-keeper")
 
     async def close(self) -> None:
@@ -85,7 +99,12 @@ class Pool:
             self._keeper.cancel()
             with suppress(asyncio.CancelledError):
                 await self._keeper
-        await self._pool.close()
+        await self._pool.close(CLOSE_SECONDS)
+        # psycopg's pool leaves a task that is still connecting behind; a task that is ended here stays ended.
+        left = [task for task in asyncio.all_tasks() if task.get_name().startswith(f"{self._pool.name}-")]
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
 
     @asynccontextmanager
     async def lend(self) -> AsyncIterator[PooledConnection]:
