@@ -1,6 +1,8 @@
 """No notification is lost, repeated or overtaken while channels come and go on the same connection."""
 
 import asyncio
+import os
+import socket
 import time
 from datetime import timedelta
 from typing import Any
@@ -11,10 +13,12 @@ import pytest
 from holdfast.errors import ConnectionLost
 from holdfast.postgres.line import Line
 from holdfast.postgres.listener import Listener
-from listener.hearing import Dialer, Ear, a_listener, eventually, ready
+from listener.hearing import BOUND, Dialer, Ear, a_listener, eventually, ready
+from support.proxy import Proxy
 
 COUNT = 10_000
 BATCH = 5
+HOUR = timedelta(hours=1)
 
 
 async def send_all(dsn: str, channels: tuple[str, ...]) -> None:
@@ -65,18 +69,51 @@ async def test_each_of_ten_thousand_is_delivered_once_and_in_order_while_channel
     assert len(dial.dialled) == 1
 
 
-async def test_what_arrives_with_the_reply_to_a_statement_is_delivered_without_further_traffic(
-    dsn: str,
-) -> None:
-    """The socket shows nothing then: libpq has read the notifications already."""
+async def test_what_is_read_together_with_the_reply_to_a_statement_is_delivered(dsn: str) -> None:
+    """The socket shows nothing then: libpq has read the notification already."""
     heard: list[str] = []
     line = await a_line(dsn, heard)
     try:
         await line.listen(["c"])
-        await line.run(b"select pg_notify('c', n::text) from generate_series(1, 100) n")
-        assert heard == [str(number) for number in range(1, 101)]
+        asking = asyncio.create_task(line.run(b"select 'answered' from pg_sleep(0.2)"))
+        await asyncio.sleep(0)
+        # The event loop is held up from here on, so that both are there when it looks.
+        until_received(line, b"answered")
+        with psycopg.connect(dsn, autocommit=True) as sender:
+            sender.execute("select pg_notify('c', 'behind the answer')")
+        until_received(line, b"behind the answer")
+        await asking
+        assert heard == ["behind the answer"]
     finally:
         line.close()
+
+
+def until_received(line: Line, content: bytes) -> None:
+    """Block until the operating system holds this for the connection."""
+    deadline = time.monotonic() + BOUND
+    with socket.socket(fileno=os.dup(line._socket)) as peeking:
+        while content not in _peek(peeking):
+            assert time.monotonic() < deadline, f"{content!r} did not arrive"
+            time.sleep(0.001)
+
+
+def _peek(peeking: socket.socket) -> bytes:
+    try:
+        return peeking.recv(65536, socket.MSG_PEEK)
+    except BlockingIOError:
+        return b""
+
+
+@pytest.mark.requirement("S2.42")
+async def test_a_channel_added_while_another_is_being_added_takes_effect_by_itself(dsn: str) -> None:
+    async with Proxy.before(dsn) as proxy, a_listener(proxy.dsn(dsn), ping_interval=HOUR) as listener:
+        await ready(listener.subscribe("first", Ear()))
+        proxy.latency(0.05)
+        second = listener.subscribe("second", Ear())
+        await proxy.request_passed()
+        assert "second" not in listener.health.in_force
+        third = listener.subscribe("third", Ear())
+        await ready(second, third)
 
 
 async def test_an_answer_that_lay_waiting_while_the_event_loop_was_held_up_counts(dsn: str) -> None:
