@@ -178,3 +178,34 @@ async def test_a_statement_whose_reply_was_swallowed_is_sent_again_if_it_may_be(
         proxy.pass_through()
         assert await answer == [1]
     assert await observer.value("select count(*) from once") == 1
+
+
+async def test_a_server_that_became_read_only_is_left_for_the_one_that_can_be_written(
+    colour: Colour, dsn: str, observer: Observer, lines: Lines
+) -> None:
+    """As after a failover: connections that were made before go on speaking with the old primary."""
+    await observer.connection.execute("create table kept (n int)")
+    await _set_read_only(observer, "on")
+    async with opened(colour, dsn, PoolOptions(pool_max_conns=8)) as database:
+        before = await database.spread(8)
+        await _set_read_only(observer, "off")
+        assert await database.run_one(asking("insert into kept values (1) returning n")) == 1
+        assert not before & await database.spread(3)
+    assert lines() == []
+
+
+async def _set_read_only(observer: Observer, value: str) -> None:
+    database = await observer.value("select current_database()")
+    await observer.connection.execute(
+        f'alter database "{database}" set default_transaction_read_only = {value}'.encode()
+    )
+
+
+async def test_a_session_that_the_server_ended_by_its_rules_is_replaced_without_a_word(
+    colour: Colour, dsn: str, observer: Observer, lines: Lines
+) -> None:
+    async with opened(colour, f"{dsn} options='-c idle_session_timeout=100'") as database:
+        backend = await database.run_one(BACKEND)
+        await observer.until("select not exists (select from pg_stat_activity where pid = %s)", backend)
+        assert await database.run_one(BACKEND) != backend
+    assert lines() == []

@@ -159,6 +159,17 @@ async def test_waiting_for_a_connection_is_bounded_and_says_what_to_do(
         assert await database.run_one(BACKEND)
 
 
+@pytest.mark.requirement("S2.3")
+async def test_a_connection_outside_the_pool_does_not_wait_for_it(dsn: str) -> None:
+    """Migrations have such a connection, so the bound is none of theirs."""
+    async with (
+        Database(dsn, PoolOptions(pool_max_conns=1)) as database,
+        database.connection(),
+        await database.dedicated(purpose="migrations") as connection,
+    ):
+        assert await (await connection.execute("select 1")).fetchone() == (1,)
+
+
 async def test_a_database_that_cannot_be_reached_is_named_without_its_password(
     colour: Colour, dsn: str
 ) -> None:

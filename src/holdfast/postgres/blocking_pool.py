@@ -126,9 +126,10 @@ class BlockingPool:
                 return cursor.fetchall() if cursor.description else []
             except psycopg.Error as error:
                 reason = NoReply(seconds) if bound.was_reached else error
-                if meaning(error).is_session_over:
+                failure = meaning(error)
+                if failure.is_session_over:
                     connection.close()
-                    self.lost(connection, one_line(reason), is_silent=bound.was_reached)
+                    self._note(connection, reason, is_general=bound.was_reached or failure.is_wrong_server)
                 raise reason from error.__cause__
 
     def roll_back(self, connection: BlockingPooledConnection) -> None:
@@ -140,11 +141,6 @@ class BlockingPool:
                 connection.rollback()
         except psycopg.Error:
             connection.close()
-
-    def lost(self, connection: BlockingPooledConnection, reason: str, *, is_silent: bool = False) -> None:
-        if is_silent:
-            self._distrusted_until = monotonic()
-        self._availability.lost(reason, opened_at=connection.life.opened_at)
 
     def sweep(self) -> None:
         """Replace idle connections that ended or have lived long enough, before somebody needs them.
@@ -225,9 +221,15 @@ class BlockingPool:
             try:
                 connection.execute("")
             except psycopg.Error as error:
-                self.lost(connection, one_line(error), is_silent=bound.was_reached)
+                self._note(connection, error, is_general=bound.was_reached)
                 return False
         return True
+
+    def _note(self, connection: BlockingPooledConnection, error: psycopg.Error, *, is_general: bool) -> None:
+        if is_general:
+            self._distrusted_until = monotonic()
+        if meaning(error).is_outcome_unknown:
+            self._availability.lost(one_line(error), opened_at=connection.life.opened_at)
 
     def _configure(self, connection: BlockingPooledConnection) -> None:
         connection.life = Life.begin(self._settings)

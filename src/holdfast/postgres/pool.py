@@ -130,9 +130,10 @@ class Pool:
                 return await cursor.fetchall() if cursor.description else []
             except psycopg.Error as error:
                 reason = NoReply(seconds) if bound.was_reached else error
-                if meaning(error).is_session_over:
+                failure = meaning(error)
+                if failure.is_session_over:
                     await connection.close()
-                    self.lost(connection, one_line(reason), is_silent=bound.was_reached)
+                    self._note(connection, reason, is_general=bound.was_reached or failure.is_wrong_server)
                 raise reason from error.__cause__
 
     async def roll_back(self, connection: PooledConnection) -> None:
@@ -144,15 +145,6 @@ class Pool:
                 await connection.rollback()
         except psycopg.Error:
             await connection.close()
-
-    def lost(self, connection: PooledConnection, reason: str, *, is_silent: bool = False) -> None:
-        """A connection turned out to be dead.
-
-        If it fell silent, those of its age are not worth the wait to find out whether they did, too.
-        """
-        if is_silent:
-            self._distrusted_until = monotonic()
-        self._availability.lost(reason, opened_at=connection.life.opened_at)
 
     async def sweep(self) -> None:
         """Replace idle connections that ended or have lived long enough, before somebody needs them."""
@@ -227,9 +219,20 @@ class Pool:
             try:
                 await connection.execute("")
             except psycopg.Error as error:
-                self.lost(connection, one_line(error), is_silent=bound.was_reached)
+                self._note(connection, error, is_general=bound.was_reached)
                 return False
         return True
+
+    def _note(self, connection: PooledConnection, error: psycopg.Error, *, is_general: bool) -> None:
+        """A connection turned out to be of no use.
+
+        If it fell silent, others of its age most likely did, and finding out would take as long again for
+        each. A session that the server ended by its own rules is no loss worth a line in the log.
+        """
+        if is_general:
+            self._distrusted_until = monotonic()
+        if meaning(error).is_outcome_unknown:
+            self._availability.lost(one_line(error), opened_at=connection.life.opened_at)
 
     async def _configure(self, connection: PooledConnection) -> None:
         connection.life = Life.begin(self._settings)

@@ -26,6 +26,8 @@ class Failure:
     """The statement may have taken effect although no reply came."""
     is_session_over: bool = False
     """The connection cannot be used any more, or should not be."""
+    is_wrong_server: bool = False
+    """So are the other connections that were made before it was noticed."""
 
 
 _UNKNOWN = {"is_outcome_unknown": True, "is_session_over": True}
@@ -50,7 +52,9 @@ _BY_CODE = {
     "25P04": Failure(Meaning.FATAL, "the transaction took too long", is_session_over=True),
     "57P04": Failure(Meaning.FATAL, "the database was dropped", is_session_over=True),
     # After a failover the old primary, or a standby, answers: a new connection may find the new one.
-    "25006": Failure(Meaning.TRANSIENT, "the server is read-only", is_session_over=True),
+    "25006": Failure(
+        Meaning.TRANSIENT, "the server is read-only", is_session_over=True, is_wrong_server=True
+    ),
 }
 _BY_CLASS = {
     # 08P01 is also what pgbouncer says for whatever goes wrong behind it.
