@@ -13,15 +13,16 @@ with clock as materialized (
    order by job
 ), fenced as materialized (
   select a.worker, a.job, a.run, a.outcome, a.delay, a.error, a.result, a.flag,
-         l.place, l.attempt, l.started_at, l.cancel_requested_at
+         l.attempt, l.started_at, l.cancel_requested_at
     from asked a
    cross join lateral (
-     select ctid as place, attempt, started_at, cancel_requested_at
+     select attempt, started_at, cancel_requested_at
        from {schema}.lease
       where worker = a.worker and job = a.job and run = a.run
         for update) l
 ), gone as (
-  delete from {schema}.lease l using fenced f where l.ctid = f.place
+  -- By key: a lease that a cancel request changed while we waited has a place that our snapshot does not show.
+  delete from {schema}.lease l using fenced f where l.worker = f.worker and l.job = f.job
 ), ended as materialized (
   select f.worker, f.job, f.run, f.attempt, f.started_at, f.delay, f.error, f.result, f.flag,
          j.kind, j.queue, j.priority, j.deadline_at, j.unique_key, j.keep,
