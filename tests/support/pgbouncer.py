@@ -37,7 +37,7 @@ def pgbouncer(dsn: str, mode: str, *, pool_size: int = 20, round_robin: bool = F
     """The DSN of the same database behind a pgbouncer. It refuses to be root, so then it is nobody."""
     program = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
     if program is None:
-        pytest.skip("pgbouncer is not installed")
+        pytest.fail("pgbouncer is not installed: run scripts/install-machine-tools")
     parts = conninfo_to_dict(dsn)
     target = " ".join(
         f"{name}={parts[name]}" for name in ("host", "port", "user", "password") if name in parts

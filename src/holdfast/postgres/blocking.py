@@ -9,7 +9,7 @@ import os
 import threading
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -52,10 +52,19 @@ class _InThisProcess:
 class BlockingDatabase:
     """Connections to one database, for any number of threads."""
 
-    def __init__(self, dsn: str | Dsn, options: PoolOptions | None = None, *, purpose: str = "pool") -> None:
+    def __init__(
+        self,
+        dsn: str | Dsn,
+        options: PoolOptions | None = None,
+        *,
+        purpose: str = "pool",
+        session: Mapping[str, str] | None = None,
+    ) -> None:
+        """`session` are settings of Postgres that every connection has, such as `{"jit": "off"}`."""
         self.dsn = dsn if isinstance(dsn, Dsn) else Dsn.parse(dsn)
         self.settings = PoolSettings.choose(options or PoolOptions(), self.dsn.options)
         self._purpose = purpose
+        self._extra = session
         self._is_closed = False
         # By process id, and never forgotten: dropping what a parent opened would close it under the parent.
         self._processes: dict[int, _InThisProcess] = {}
@@ -88,6 +97,9 @@ class BlockingDatabase:
 
     def run(self, statement: Statement[T]) -> list[T]:
         """Run a statement in a transaction of its own, again if that is safe."""
+        if self._open().session.needs_transactions:
+            with self.transaction() as transaction:
+                return transaction.run(statement)
         tries = Tries(statement.is_repeatable)
         pool = self._open().pool
         while True:
@@ -171,7 +183,7 @@ class BlockingDatabase:
         except psycopg.Error as error:
             raise connection_failed(error, self.dsn) from error
         tell(pooler, self.dsn.where)
-        session = SessionSettings.of(self.settings, pooler)
+        session = SessionSettings.of(self.settings, pooler, self._extra)
         availability = Availability(self.dsn.where, self.dsn.without_secrets)
         pool = BlockingPool(conninfo, self.settings, session, availability)
         pool.open()

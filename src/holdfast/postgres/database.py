@@ -1,7 +1,7 @@
 """Holdfast's own connections for an event loop: statements in a transaction of their own or together."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -41,10 +41,19 @@ class Database:
     pooler: Pooler
     """What sits between us and Postgres; known once it is open."""
 
-    def __init__(self, dsn: str | Dsn, options: PoolOptions | None = None, *, purpose: str = "pool") -> None:
+    def __init__(
+        self,
+        dsn: str | Dsn,
+        options: PoolOptions | None = None,
+        *,
+        purpose: str = "pool",
+        session: Mapping[str, str] | None = None,
+    ) -> None:
+        """`session` are settings of Postgres that every connection has, such as `{"jit": "off"}`."""
         self.dsn = dsn if isinstance(dsn, Dsn) else Dsn.parse(dsn)
         self.settings = PoolSettings.choose(options or PoolOptions(), self.dsn.options)
         self._purpose = purpose
+        self._extra = session
         self._pool: Pool | None = None
 
     async def __aenter__(self) -> Self:
@@ -77,6 +86,9 @@ class Database:
 
     async def run(self, statement: Statement[T]) -> list[T]:
         """Run a statement in a transaction of its own, again if that is safe."""
+        if self._session.needs_transactions:
+            async with self.transaction() as transaction:
+                return await transaction.run(statement)
         tries = Tries(statement.is_repeatable)
         while True:
             try:
@@ -144,7 +156,7 @@ class Database:
     def _session(self) -> SessionSettings:
         if not hasattr(self, "pooler"):
             raise DatabaseClosed(_NOT_OPEN)
-        return SessionSettings.of(self.settings, self.pooler)
+        return SessionSettings.of(self.settings, self.pooler, self._extra)
 
 
 async def _prepare(connection: psycopg.AsyncConnection[TupleRow], opening: bytes) -> None:

@@ -1,6 +1,7 @@
 """What is set on a session of ours, and how long a pooled one lives."""
 
 import random
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from time import monotonic
@@ -42,10 +43,23 @@ class SessionSettings:
     idle_in_transaction_timeout: timedelta
     synchronous_commit: bool
     pooler: Pooler
+    extra: tuple[tuple[str, str], ...] = ()
 
     @classmethod
-    def of(cls, settings: PoolSettings, pooler: Pooler) -> "SessionSettings":
-        return cls(settings.idle_in_transaction_timeout, settings.synchronous_commit, pooler)
+    def of(
+        cls, settings: PoolSettings, pooler: Pooler, extra: Mapping[str, str] | None = None
+    ) -> "SessionSettings":
+        return cls(
+            settings.idle_in_transaction_timeout,
+            settings.synchronous_commit,
+            pooler,
+            tuple((extra or {}).items()),
+        )
+
+    @property
+    def needs_transactions(self) -> bool:
+        """Whether a lone statement needs a transaction around it, to have the settings it was written for."""
+        return bool(self.extra) and not self.pooler.keeps_sessions
 
     @property
     def prepare_threshold(self) -> int | None:
@@ -64,5 +78,6 @@ class SessionSettings:
 
     def _sets(self, verb: str) -> tuple[str, ...]:
         idle = self.idle_in_transaction_timeout // timedelta(milliseconds=1)
-        sets = (f"{verb} idle_in_transaction_session_timeout = {idle}",)
+        extra = (f"{verb} {name} = {value}" for name, value in self.extra)
+        sets = (f"{verb} idle_in_transaction_session_timeout = {idle}", *extra)
         return sets if self.synchronous_commit else (*sets, f"{verb} synchronous_commit = off")
