@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple, assert_never
 
 from holdfast.domain.ring import SEGMENTS, segments_without
 from holdfast.domain.transition import Cancel, Complete, Fail, Release, Retry, Snooze, Transition
+from holdfast.postgres.conversation import Conversation, ask
 from holdfast.postgres.schema import Schema
 from holdfast.postgres.statement import Statement
 from holdfast.storage.statements import statement
@@ -53,11 +54,13 @@ class Heartbeat(NamedTuple):
     unknown_runs: list[int]
 
 
-Answer = Literal["settled", "already", "lost"]
+Answer = Literal["settled", "already", "moving", "lost"]
 
 
 class Settled(NamedTuple):
-    """What became of a settle: taken, taken before, or refused since the run was taken away."""
+    """What became of a settle: taken, taken before, or refused since the run was taken away; `moving` when
+    the run ended while the settle waited for it, so that only a new statement can tell how.
+    """
 
     job: int
     run: int
@@ -170,6 +173,25 @@ def settle(
         keep_other=keep.other,
         now=now,
     )
+
+
+def settle_surely(
+    schema: Schema,
+    settlements: Sequence[Settlement],
+    *,
+    retention: Retention | None = None,
+    now: datetime | None = None,
+) -> Conversation[list[Settled]]:
+    """Settle, and ask again about runs that somebody ended while we waited for them: an earlier sending of
+    the same settle, or a rescue. The second answer is never `moving`, since by then they have ended.
+    """
+    answers = yield from ask(settle(schema, settlements, retention=retention, now=now))
+    moving = {answer.run for answer in answers if answer.answer == "moving"}
+    if not moving:
+        return answers
+    left = [settlement for settlement in settlements if settlement.run in moving]
+    again = yield from ask(settle(schema, left, retention=retention, now=now))
+    return [answer for answer in answers if answer.run not in moving] + again
 
 
 def save(schema: Schema, savings: Sequence[Saving], *, now: datetime | None = None) -> Statement[int]:

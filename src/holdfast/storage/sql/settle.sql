@@ -1,6 +1,8 @@
 -- End runs as decided, one element of each array for each run; answers what became of each of them.
 -- The fence is (worker, job, run) still in lease: locked in ascending order, waiting for whoever holds it.
--- A run that is not there any more was settled before (the ledger has it: already) or taken away (lost).
+-- A run that is not there any more was settled before (the ledger has it: already) or taken away by a rescue
+-- (lost). One that somebody ended while we waited is moving: what became of it is
+-- told to a new statement.
 -- A cancel request turns retry, snooze and release into cancelled; a passed deadline turns them into expired.
 -- Keys that somebody has locked are left behind: enqueue takes such a key over, and prune sweeps it.
 with clock as materialized (
@@ -85,8 +87,13 @@ with clock as materialized (
 select job, run, 'settled' as answer, outcome::text from ended
 union all
 select a.job, a.run,
-       case when exists (select from {schema}.ledger l where l.job = a.job and l.run = a.run)
-            then 'already' else 'lost' end,
+       case when exists (select from {schema}.ledger l where l.job = a.job and l.run = a.run
+                             and coalesce(l.error ->> 'code', '') not in ('lease_lost', 'stale_timeout'))
+            then 'already'
+            when a.run not in (select run from fenced)
+             and exists (select from {schema}.lease l where l.worker = a.worker and l.job = a.job and l.run = a.run)
+            then 'moving'
+            else 'lost' end,
        null
   from asked a
  where a.run not in (select run from fenced)
