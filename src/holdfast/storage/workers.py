@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+from holdfast.postgres.conversation import Conversation, ask
 from holdfast.postgres.schema import Schema
 from holdfast.postgres.statement import Statement
 from holdfast.storage.statements import statement
@@ -11,6 +12,7 @@ LEASE = timedelta(seconds=30)
 LEAD = timedelta(seconds=10)
 
 _REGISTER = statement("register", int)
+_RETIRE_LOCK = statement("retire_lock", int)
 _RETIRE = statement("retire", bool, is_repeatable=True)
 _MARK_LOST = statement("mark_lost", int)
 _FORGET = statement("forget_workers", int)
@@ -44,9 +46,14 @@ def register(
     )
 
 
-def retire(schema: Schema, *, worker: int, now: datetime | None = None) -> Statement[bool]:
-    """End to be a worker. What it still holds is left to rescue; answers whether nothing was."""
-    return _RETIRE.with_params(schema, worker=worker, now=now)
+def retire(schema: Schema, *, worker: int, now: datetime | None = None) -> Conversation[bool]:
+    """End to be a worker. What it still holds is left to rescue; answers whether nothing was.
+
+    Hold it in a transaction: the lock lasts from one statement to the next.
+    """
+    yield from ask(_RETIRE_LOCK.with_params(schema, worker=worker))
+    [is_gone] = yield from ask(_RETIRE.with_params(schema, worker=worker, now=now))
+    return is_gone
 
 
 def mark_lost(schema: Schema, *, now: datetime | None = None) -> Statement[int]:

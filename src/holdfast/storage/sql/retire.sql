@@ -1,9 +1,10 @@
 -- A worker ends: its row goes if it holds no lease; otherwise its lease ends now and rescue does the rest.
--- Locks the worker row, so it waits for a claim of this worker that is under way. Answers whether it is gone.
+-- Asked after retire_lock, in the same transaction: only a statement that begins under the lock is sure to see
+-- what the last claim took. Answers whether it is gone.
 with clock as materialized (
   select coalesce(%(now)s::timestamptz, statement_timestamp()) as now
 ), me as materialized (
-  select id from {schema}.worker where id = %(worker)s::bigint for update
+  select id from {schema}.worker where id = %(worker)s::bigint
 ), gone as (
   delete from {schema}.worker w
    using me
