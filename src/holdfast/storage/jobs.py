@@ -124,6 +124,7 @@ def _columns(jobs: Sequence[NewJob]) -> dict[str, object]:
         "delays": [job.delay for job in jobs],
         "run_ats": [job.run_at for job in jobs],
         "deadlines": [job.deadline_at for job in jobs],
+        "deadlines_in": [job.deadline_in for job in jobs],
         "kinds": [policy.kind for policy in policies],
         "queues": [policy.queue for policy in policies],
         "priorities": [policy.priority for policy in policies],

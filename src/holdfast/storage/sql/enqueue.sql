@@ -5,12 +5,13 @@
 with clock as materialized (
   select coalesce(%(now)s::timestamptz, statement_timestamp()) as now
 ), input as materialized (
-  select nextval('{schema}.job_id_seq') as id, i.template, i.args, i.deadline_at,
-         coalesce(i.run_at, clock.now + i.delay) as run_at
+  select nextval('{schema}.job_id_seq') as id, i.template, i.args,
+         coalesce(i.run_at, clock.now + i.delay) as run_at,
+         coalesce(i.deadline_at, clock.now + i.deadline_in) as deadline_at
     from clock, unnest(
       %(templates)s::int[], %(args)s::text[], %(delays)s::interval[], %(run_ats)s::timestamptz[],
-      %(deadlines)s::timestamptz[]
-    ) as i (template, args, delay, run_at, deadline_at)
+      %(deadlines)s::timestamptz[], %(deadlines_in)s::interval[]
+    ) as i (template, args, delay, run_at, deadline_at, deadline_in)
 ), written as (
   insert into {schema}.job (id, created_at, deadline_at, priority, max_attempts, kind, queue, args, backoff, timeout,
                             keep, on_lost, tags, origin)

@@ -1,18 +1,20 @@
 -- Write jobs that must be unique by (queue, key) among the active ones, in the order given; answers for each
 -- the id of the job that holds its key now, and whether that is a new one.
 -- Takes unique_key rows in (queue, key) order and waits for whoever is inserting the same key. A key whose job
--- has ended or is gone was left behind by a settle that found it locked, and is taken over here.
+-- has ended or is gone was left behind by a settle that found it locked, and is taken over here; but only if our
+-- snapshot shows that very row of it, since of a row that came while we waited the job may be too new to be seen.
 -- The same key twice in one call gives the first of them.
 with clock as materialized (
   select coalesce(%(now)s::timestamptz, statement_timestamp()) as now
 ), input as materialized (
-  select nextval('{schema}.job_id_seq') as id, i.template, i.args, i.deadline_at, i.key,
+  select nextval('{schema}.job_id_seq') as id, i.template, i.args, i.key,
+         coalesce(i.deadline_at, clock.now + i.deadline_in) as deadline_at,
          coalesce(i.run_at, clock.now + i.delay) as run_at,
          (%(queues)s::text[])[i.template] as queue
     from clock, unnest(
       %(templates)s::int[], %(args)s::text[], %(delays)s::interval[], %(run_ats)s::timestamptz[],
-      %(deadlines)s::timestamptz[], %(keys)s::text[]
-    ) as i (template, args, delay, run_at, deadline_at, key)
+      %(deadlines)s::timestamptz[], %(deadlines_in)s::interval[], %(keys)s::text[]
+    ) as i (template, args, delay, run_at, deadline_at, deadline_in, key)
 ), held as (
   insert into {schema}.unique_key as held (queue, key, job)
   select distinct on (queue, key) queue, key, id
@@ -20,9 +22,10 @@ with clock as materialized (
    where key is not null
    order by queue, key, id
   on conflict (queue, key) do update
-     set job = case when exists (select from {schema}.job j where j.id = held.job)
-                     and not exists (select from {schema}.ledger l where l.job = held.job and l.is_final)
-                    then held.job else excluded.job end
+     set job = case when exists (select from {schema}.unique_key k where k.ctid = held.ctid)
+                     and (not exists (select from {schema}.job j where j.id = held.job)
+                          or exists (select from {schema}.ledger l where l.job = held.job and l.is_final))
+                    then excluded.job else held.job end
   returning held.queue, held.key, held.job
 ), chosen as materialized (
   select i.*, coalesce(h.job, i.id) as holder

@@ -4,12 +4,13 @@
 with clock as materialized (
   select coalesce(%(now)s::timestamptz, statement_timestamp()) as now
 ), asked as materialized (
-  select i.job, i.template, i.args, i.deadline_at, coalesce(i.run_at, clock.now + i.delay) as run_at,
+  select i.job, i.template, i.args, coalesce(i.run_at, clock.now + i.delay) as run_at,
+         coalesce(i.deadline_at, clock.now + i.deadline_in) as deadline_at,
          (%(queues)s::text[])[i.template] as queue
     from clock, unnest(
       %(jobs)s::bigint[], %(templates)s::int[], %(args)s::text[], %(delays)s::interval[],
-      %(run_ats)s::timestamptz[], %(deadlines)s::timestamptz[]
-    ) as i (job, template, args, delay, run_at, deadline_at)
+      %(run_ats)s::timestamptz[], %(deadlines)s::timestamptz[], %(deadlines_in)s::interval[]
+    ) as i (job, template, args, delay, run_at, deadline_at, deadline_in)
    order by i.job
 ), in_ready as materialized (
   select r.segment, r.place
