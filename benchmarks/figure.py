@@ -1,0 +1,72 @@
+"""What a measure found, beside what it was to reach."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """`at_least` 0.85 of something, or `at_most` 1.3 times it, or so many bytes."""
+
+    bound: Literal["at_least", "at_most"]
+    value: float
+    unit: Literal["%", "x", "B"]
+
+    def is_met_by(self, value: float) -> bool:
+        return value >= self.value if self.bound == "at_least" else value <= self.value
+
+    def __str__(self) -> str:
+        sign = {"at_least": "≥", "at_most": "≤"}[self.bound]
+        return f"{sign} {self.show(self.value)}"
+
+    def show(self, value: float) -> str:
+        match self.unit:
+            case "%":
+                return f"{value:.0%}"
+            case "x":
+                return f"{value:.2f} x"
+            case "B":
+                return f"{value:,.0f} B"
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One line of the table. `detail` gives the absolute figures behind the ratio, for the curious."""
+
+    name: str
+    measure: str
+    value: float
+    target: Target
+    detail: str
+
+    @property
+    def is_met(self) -> bool:
+        return self.target.is_met_by(self.value)
+
+    def to_json(self) -> dict[str, object]:
+        return {
+            "name": self.name,
+            "measure": self.measure,
+            "value": round(self.value, 4),
+            "unit": self.target.unit,
+            self.target.bound: self.target.value,
+            "is_met": self.is_met,
+            "detail": self.detail,
+        }
+
+
+def table(figures: list[Figure]) -> str:
+    rows = [("measure", "found", "to reach", "", "behind it")]
+    rows += [
+        (
+            figure.measure,
+            figure.target.show(figure.value),
+            str(figure.target),
+            "pass" if figure.is_met else "MISS",
+            figure.detail,
+        )
+        for figure in figures
+    ]
+    widths = [max(len(row[column]) for row in rows) for column in range(5)]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
+    return "\n".join(line.rstrip() for line in lines)
