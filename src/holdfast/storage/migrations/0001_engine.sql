@@ -245,12 +245,14 @@ begin
     raise invalid_parameter_value using message = 'unique_key must have 1 to 1000 characters';
   end if;
 
+  -- A key that was left behind is taken over only if our snapshot shows that very row of it: see enqueue_unique.sql.
   if unique_key is not null then
     insert into {schema}.unique_key as held (queue, key, job) values (queue, unique_key, taken)
     on conflict on constraint unique_key_pkey do update
-       set job = case when exists (select from {schema}.job j where j.id = held.job)
-                       and not exists (select from {schema}.ledger l where l.job = held.job and l.is_final)
-                      then held.job else excluded.job end
+       set job = case when exists (select from {schema}.unique_key k where k.ctid = held.ctid)
+                       and (not exists (select from {schema}.job j where j.id = held.job)
+                            or exists (select from {schema}.ledger l where l.job = held.job and l.is_final))
+                      then excluded.job else held.job end
     returning held.job into holder;
     if holder <> taken then
       return holder;

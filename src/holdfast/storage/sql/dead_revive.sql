@@ -1,7 +1,7 @@
 -- Let dead jobs run again: with one more attempt after those that were counted and what they saved, or from
 -- the start, with all attempts and nothing saved.
 -- Locks dead and ledger rows, skipping locked ones, so that it never waits for prune. A unique key is taken
--- again; a job whose key an active one holds by now stays dead.
+-- again, as enqueue_unique does; a job whose key an active one holds by now stays dead.
 -- Answers for each job: revived, duplicate, unknown, or moving (ask again in a new statement).
 with clock as materialized (
   select coalesce(%(now)s::timestamptz, statement_timestamp()) as now
@@ -23,9 +23,10 @@ with clock as materialized (
    where unique_key is not null
    order by queue, unique_key, job
   on conflict (queue, key) do update
-     set job = case when exists (select from {schema}.job j where j.id = held.job)
-                     and not exists (select from {schema}.ledger l where l.job = held.job and l.is_final)
-                    then held.job else excluded.job end
+     set job = case when exists (select from {schema}.unique_key k where k.ctid = held.ctid)
+                     and (not exists (select from {schema}.job j where j.id = held.job)
+                          or exists (select from {schema}.ledger l where l.job = held.job and l.is_final))
+                    then excluded.job else held.job end
   returning held.job
 ), chosen as materialized (
   select * from locked where unique_key is null or job in (select job from held)
