@@ -4,6 +4,7 @@ A policy is stored with its job as numbers, so that whoever rescues it needs no 
 """
 
 import json
+import math
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, assert_never
@@ -23,8 +24,9 @@ class Exponential:
     def delay(self, failures: int, luck: float) -> timedelta:
         """The wait after the n-th failure in a row; `luck` in [0, 1) is drawn by the caller."""
         steps = min(max(failures, 1) - 1, 64)
-        growth = min(self.factor**steps, self.cap / self.base)
-        return min(self.base * growth * (1 + self.jitter * (2 * luck - 1)), self.cap)
+        cap = min(self.cap, _LONGEST)
+        growth = min(_power(self.factor, steps), cap / self.base)
+        return min(self.base * growth * (1 + self.jitter * (2 * luck - 1)), cap)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,7 @@ class Polynomial:
 
     def delay(self, failures: int, luck: float) -> timedelta:
         n = min(max(failures, 1), 10_000)
-        grown = timedelta(seconds=min(n**self.power, _LONGEST.total_seconds()))
+        grown = timedelta(seconds=min(_power(n, self.power), _LONGEST.total_seconds()))
         return min(grown + self.floor + n * luck * self.spread, _LONGEST)
 
 
@@ -66,6 +68,14 @@ Backoff = Exponential | Fixed | Listed | Polynomial
 DEFAULT = Exponential(timedelta(seconds=2))
 CRAWLER = Exponential(timedelta(minutes=1), cap=timedelta(hours=1), jitter=0)
 NEOQ = Polynomial()
+
+
+def _power(base: float, exponent: float) -> float:
+    """Total: what is too large for a float is larger than any cap."""
+    try:
+        return float(base**exponent)
+    except OverflowError:
+        return math.inf
 
 
 def to_json(backoff: Backoff) -> str | None:

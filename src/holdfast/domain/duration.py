@@ -5,6 +5,10 @@ from datetime import timedelta
 
 from holdfast.errors import InvalidInput
 
+# A hundred years. Added to the clock, more than that could leave the range of a timestamp: often not in the
+# statement that stores it but in a later one, which then fails for every job beside it.
+LONGEST = timedelta(days=36_525)
+
 _UNITS = {
     "ms": timedelta(milliseconds=1),
     "s": timedelta(seconds=1),

@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import Literal, assert_never
 
 from holdfast.domain.backoff import Backoff
+from holdfast.domain.duration import LONGEST
 from holdfast.domain.failure import Failure
 from holdfast.domain.outcome import (
     Cancelled,
@@ -82,9 +83,10 @@ def decide(run: Run, outcome: Outcome, luck: float) -> Transition:  # noqa: PLR0
         case Undecodable(failure, age):
             # The attempt does not count: it is not the job that failed, but this version of the code.
             is_early = age < UNDECODABLE_FOR
-            return Snooze(run.backoff.delay(run.attempt, luck), failure) if is_early else Fail(failure)
+            delay = _bounded(run.backoff.delay(run.attempt, luck))
+            return Snooze(delay, failure) if is_early else Fail(failure)
         case Snoozed(delay):
-            return Snooze(max(delay, timedelta()))
+            return Snooze(_bounded(delay))
         case Released():
             return Release()
         case Cancelled(failure):
@@ -100,7 +102,11 @@ def decide(run: Run, outcome: Outcome, luck: float) -> Transition:  # noqa: PLR0
 def _again(run: Run, failure: Failure, delay: timedelta | None, luck: float) -> Transition:
     if run.attempt < run.max_attempts:
         asked = run.backoff.delay(run.attempt, luck) if delay is None else delay
-        return Retry(max(asked, timedelta()), failure)
+        return Retry(_bounded(asked), failure)
     if failure.code in ("lease_lost", "stale_timeout"):
         return Fail(replace(failure, message=f"{failure.message}; attempts exhausted"))
     return Fail(failure)
+
+
+def _bounded(delay: timedelta) -> timedelta:
+    return min(max(delay, timedelta()), LONGEST)

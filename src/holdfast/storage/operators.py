@@ -4,8 +4,9 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from holdfast.domain.failure import Failure
-from holdfast.domain.job import check_name, check_priority
+from holdfast.domain.failure import Failure, storable
+from holdfast.domain.job import check_ids, check_length, check_name, check_priority, check_time
+from holdfast.errors import InvalidInput
 from holdfast.postgres.conversation import Conversation, ask
 from holdfast.postgres.schema import Schema
 from holdfast.postgres.statement import Statement
@@ -13,6 +14,7 @@ from holdfast.storage.runs import Retention
 from holdfast.storage.statements import statement
 
 _ASKS = 5
+NOTE_LIMIT = 1_000
 
 
 class Answered(NamedTuple):
@@ -147,6 +149,7 @@ def _until_found(
     jobs: Sequence[int], statement_for: Callable[[list[int]], Statement[Answered]]
 ) -> Conversation[dict[int, str]]:
     """A job that is nowhere and not final was moving between two places while we looked: look again."""
+    check_ids(jobs)
     answers: dict[int, str] = {}
     left = sorted(set(jobs))
     for _ in range(_ASKS):
@@ -169,11 +172,19 @@ def pause(
 ) -> Statement[Paused]:
     """Stop claims from a queue, for ever, until a time, or for a length of time."""
     check_name("queue", queue)
+    check_time("time", until)
+    check_length("length", length)
+    if length is not None and length <= timedelta():
+        raise InvalidInput(f"length is {length}: give how long the queue is to be paused")
+    if until is not None and length is not None:
+        raise InvalidInput("give a time or a length, not both")
+    note = storable(note)[:NOTE_LIMIT] if note else None
     return _PAUSE.with_params(schema, queue=queue, note=note, until=until, length=length, now=now)
 
 
 def resume(schema: Schema, *, queue: str, now: datetime | None = None) -> Statement[str]:
     """Let claims take from a queue again; answers it if it was paused."""
+    check_name("queue", queue)
     return _RESUME.with_params(schema, queue=queue, now=now)
 
 
@@ -186,6 +197,9 @@ def dead_jobs(
     limit: int = 100,
 ) -> Statement[DeadJob]:
     """A page of the dead, newest first; the next page begins `before` the last of this one."""
+    for what, name in (("queue", queue), ("kind", kind)):
+        if name is not None:
+            check_name(what, name)
     return _DEAD_LIST.with_params(
         schema,
         queue=queue,
@@ -199,7 +213,13 @@ def dead_jobs(
 def purge_dead(
     schema: Schema, *, jobs: Sequence[int] | None = None, before: datetime | None = None, limit: int = 1_000
 ) -> Statement[int]:
-    """Delete dead jobs for good: those named, or those that died before a time."""
+    """Delete dead jobs for good: those named, those that died before a time, or of those named the ones that
+    did. To delete all of them, say so: `before` now.
+    """
+    if jobs is None and before is None:
+        raise InvalidInput("name the dead jobs to delete, or the time before which they died")
+    check_time("time", before)
+    check_ids(jobs or ())
     return _DEAD_PURGE.with_params(
         schema, jobs=None if jobs is None else list(jobs), before=before, limit=limit
     )
@@ -207,9 +227,11 @@ def purge_dead(
 
 def find(schema: Schema, job: int) -> Statement[Found]:
     """One job with its state; no row when there is no such job any more."""
+    check_ids([job])
     return _FIND.with_params(schema, job=job)
 
 
 def history(schema: Schema, job: int) -> Statement[LedgerEntry]:
     """All that the ledger has of a job, oldest first."""
+    check_ids([job])
     return _HISTORY.with_params(schema, job=job)

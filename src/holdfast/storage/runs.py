@@ -5,8 +5,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal, NamedTuple, assert_never
 
+from holdfast.domain.json_text import flaw
 from holdfast.domain.ring import SEGMENTS, segments_without
 from holdfast.domain.transition import Cancel, Complete, Fail, Release, Retry, Snooze, Transition
+from holdfast.errors import InvalidInput
 from holdfast.postgres.conversation import Conversation, ask
 from holdfast.postgres.schema import Schema
 from holdfast.postgres.statement import Statement
@@ -88,6 +90,11 @@ class Saving:
     state: str | None = None
     progress: str | None = None
 
+    def __post_init__(self) -> None:
+        for name, text in (("state", self.state), ("progress", self.progress)):
+            if text is not None and (problem := flaw(text)):
+                raise InvalidInput(f"the {name} of job {self.job} must be JSON text: {problem}")
+
 
 @dataclass(frozen=True, slots=True)
 class Retention:
@@ -155,8 +162,11 @@ def settle(
     retention: Retention | None = None,
     now: datetime | None = None,
 ) -> Statement[Settled]:
-    """End runs as decided. Sent again after a lost reply, it answers `already`."""
+    """End runs as decided; of a run that is named twice the first counts. Sent again after a lost reply, it
+    answers `already`.
+    """
     keep = retention or Retention()
+    settlements = _each_once(settlements)
     rows = [_row(settlement.transition) for settlement in settlements]
     return _SETTLE.with_params(
         schema,
@@ -207,6 +217,13 @@ def save(schema: Schema, savings: Sequence[Saving], *, now: datetime | None = No
     )
 
 
+def _each_once(settlements: Sequence[Settlement]) -> Sequence[Settlement]:
+    """A run that is there twice would be written twice, and fail all the others with it."""
+    if len({settlement.run for settlement in settlements}) == len(settlements):
+        return settlements
+    return list({(each.worker, each.job, each.run): each for each in reversed(settlements)}.values())
+
+
 _Row = tuple[str, timedelta | None, str | None, str | None, str | None]
 
 
@@ -214,7 +231,8 @@ def _row(transition: Transition) -> _Row:
     """Outcome, delay, error, result, flag."""
     match transition:
         case Complete(result, flag):
-            return ("succeeded", None, None, result, flag)
+            is_sound = result is None or flaw(result) is None
+            return ("succeeded", None, None, *((result, flag) if is_sound else (None, "result_unencodable")))
         case Retry(delay, failure):
             return ("retried", delay, failure.to_json(), None, None)
         case Snooze(delay, failure):

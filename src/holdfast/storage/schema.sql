@@ -17,8 +17,8 @@ CREATE FUNCTION holdfast.enqueue(kind text, args jsonb DEFAULT '{}'::jsonb, queu
 #variable_conflict use_variable
 declare
   moment constant timestamptz := statement_timestamp();
-  due    constant timestamptz := coalesce(run_at, moment + delay);
-  taken  bigint := nextval('"holdfast".job_id_seq');
+  due    timestamptz;
+  taken  bigint;
   holder bigint;
 begin
   if coalesce(char_length(kind), 0) not between 1 and 200 then
@@ -41,11 +41,22 @@ begin
     raise invalid_parameter_value using message = 'timeout must be longer than nothing';
   elsif keep < interval '0' then
     raise invalid_parameter_value using message = 'keep must not be negative';
-  elsif deadline_at <= greatest(moment, due) then
-    raise invalid_parameter_value using message = 'deadline_at must come after the time at which the job may run';
-  elsif char_length(unique_key) not between 1 and 1000 then
-    raise invalid_parameter_value using message = 'unique_key must have 1 to 1000 characters';
+  elsif greatest(delay, timeout, keep) > interval '36525 days' then
+    raise invalid_parameter_value using message = 'delay, timeout and keep must not be longer than a hundred years';
+  elsif greatest(run_at, deadline_at) >= timestamptz '9001-01-01 00:00:00Z' then
+    raise invalid_parameter_value using message = 'run_at and deadline_at must be before the year 9001';
+  elsif octet_length(unique_key) not between 1 and 1000 then
+    raise invalid_parameter_value using message = 'unique_key must have 1 to 1000 bytes: use a hash of a longer one';
+  elsif exists (select from unnest(tags) as t (tag) where coalesce(char_length(tag), 0) not between 1 and 200) then
+    raise invalid_parameter_value using message = 'a tag must have 1 to 200 characters';
+  elsif exists (select from unnest(tags || array[kind, queue, unique_key]) as t (name) where name ~ '[\x01-\x1f\x7f]') then
+    raise invalid_parameter_value using message = 'kind, queue, unique_key and tags must not hold control characters';
   end if;
+  due := coalesce(run_at, moment + delay);
+  if deadline_at <= greatest(moment, due) then
+    raise invalid_parameter_value using message = 'deadline_at must come after the time at which the job may run';
+  end if;
+  taken := nextval('"holdfast".job_id_seq');
 
   -- A key that was left behind is taken over only if our snapshot shows that very row of it: see enqueue_unique.sql.
   if unique_key is not null then
@@ -108,13 +119,13 @@ CREATE TABLE holdfast.job (
     tags text[],
     origin jsonb,
     CONSTRAINT job_args_check CHECK ((jsonb_typeof(args) = 'object'::text)),
-    CONSTRAINT job_keep_check CHECK ((keep >= '00:00:00'::interval)),
+    CONSTRAINT job_keep_check CHECK (((keep >= '00:00:00'::interval) AND (keep <= '36525 days'::interval))),
     CONSTRAINT job_kind_check CHECK (((char_length(kind) >= 1) AND (char_length(kind) <= 200))),
     CONSTRAINT job_max_attempts_check CHECK ((max_attempts > 0)),
     CONSTRAINT job_on_lost_check CHECK ((on_lost = ANY (ARRAY['retry'::text, 'fail'::text]))),
     CONSTRAINT job_priority_check CHECK (((priority >= 0) AND (priority <= 9))),
     CONSTRAINT job_queue_check CHECK (((char_length(queue) >= 1) AND (char_length(queue) <= 200))),
-    CONSTRAINT job_timeout_check CHECK ((timeout > '00:00:00'::interval))
+    CONSTRAINT job_timeout_check CHECK (((timeout > '00:00:00'::interval) AND (timeout <= '36525 days'::interval)))
 )
 WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_analyze_scale_factor='0.1');
 
@@ -206,7 +217,10 @@ CREATE VIEW holdfast.jobs AS
     j.deadline_at,
     f.finished_at,
     f.error,
-    f.result,
+        CASE
+            WHEN ((f.outcome = 'succeeded'::holdfast.outcome) AND (f.flag IS NULL)) THEN COALESCE(f.result, '{}'::jsonb)
+            ELSE f.result
+        END AS result,
     f.flag,
     l.cancel_requested_at,
     (r.segment = 9) AS is_parked,

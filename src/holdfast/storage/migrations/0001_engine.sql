@@ -17,8 +17,8 @@ create table {schema}.job (
   queue        text not null check (char_length(queue) between 1 and 200),
   args         jsonb not null check (jsonb_typeof(args) = 'object'),
   backoff      jsonb,
-  timeout      interval check (timeout > interval '0'),
-  keep         interval check (keep >= interval '0'),
+  timeout      interval check (timeout > interval '0' and timeout <= interval '36525 days'),
+  keep         interval check (keep >= interval '0' and keep <= interval '36525 days'),
   on_lost      text check (on_lost in ('retry', 'fail')),
   unique_key   text,
   tags         text[],
@@ -175,7 +175,7 @@ create table {schema}.counter (
   primary key (minute, queue, kind, outcome)
 );
 
--- Every job with its state, for people and BI tools. The priorities are spelt out so that one job's ready row
+-- Every job with its state, for people and BI tools: a success that returned nothing shows {}. The priorities are spelt out so that one job's ready row
 -- is found by its key.
 create view {schema}.jobs as
 select j.id, j.kind, j.queue, coalesce(r.priority, j.priority) as priority,
@@ -186,7 +186,9 @@ select j.id, j.kind, j.queue, coalesce(r.priority, j.priority) as priority,
        end as state,
        coalesce(l.attempt, r.attempt, s.attempt, f.attempt) as attempt, j.max_attempts,
        j.args, j.tags, j.unique_key, j.created_at, s.run_at, l.started_at, l.worker, j.deadline_at,
-       f.finished_at, f.error, f.result, f.flag, l.cancel_requested_at, r.segment = 9 as is_parked, j.origin,
+       f.finished_at, f.error,
+       case when f.outcome = 'succeeded' and f.flag is null then coalesce(f.result, '{}') else f.result end as result,
+       f.flag, l.cancel_requested_at, r.segment = 9 as is_parked, j.origin,
        v.progress
   from {schema}.job j
   left join {schema}.lease l on l.job = j.id
@@ -215,8 +217,8 @@ create function {schema}.enqueue(
 #variable_conflict use_variable
 declare
   moment constant timestamptz := statement_timestamp();
-  due    constant timestamptz := coalesce(run_at, moment + delay);
-  taken  bigint := nextval('{schema}.job_id_seq');
+  due    timestamptz;
+  taken  bigint;
   holder bigint;
 begin
   if coalesce(char_length(kind), 0) not between 1 and 200 then
@@ -239,11 +241,22 @@ begin
     raise invalid_parameter_value using message = 'timeout must be longer than nothing';
   elsif keep < interval '0' then
     raise invalid_parameter_value using message = 'keep must not be negative';
-  elsif deadline_at <= greatest(moment, due) then
-    raise invalid_parameter_value using message = 'deadline_at must come after the time at which the job may run';
-  elsif char_length(unique_key) not between 1 and 1000 then
-    raise invalid_parameter_value using message = 'unique_key must have 1 to 1000 characters';
+  elsif greatest(delay, timeout, keep) > interval '36525 days' then
+    raise invalid_parameter_value using message = 'delay, timeout and keep must not be longer than a hundred years';
+  elsif greatest(run_at, deadline_at) >= timestamptz '9001-01-01 00:00:00Z' then
+    raise invalid_parameter_value using message = 'run_at and deadline_at must be before the year 9001';
+  elsif octet_length(unique_key) not between 1 and 1000 then
+    raise invalid_parameter_value using message = 'unique_key must have 1 to 1000 bytes: use a hash of a longer one';
+  elsif exists (select from unnest(tags) as t (tag) where coalesce(char_length(tag), 0) not between 1 and 200) then
+    raise invalid_parameter_value using message = 'a tag must have 1 to 200 characters';
+  elsif exists (select from unnest(tags || array[kind, queue, unique_key]) as t (name) where name ~ '[\x01-\x1f\x7f]') then
+    raise invalid_parameter_value using message = 'kind, queue, unique_key and tags must not hold control characters';
   end if;
+  due := coalesce(run_at, moment + delay);
+  if deadline_at <= greatest(moment, due) then
+    raise invalid_parameter_value using message = 'deadline_at must come after the time at which the job may run';
+  end if;
+  taken := nextval('{schema}.job_id_seq');
 
   -- A key that was left behind is taken over only if our snapshot shows that very row of it: see enqueue_unique.sql.
   if unique_key is not null then

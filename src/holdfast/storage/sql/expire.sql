@@ -1,7 +1,8 @@
 -- End up to %(limit)s waiting jobs whose deadline has passed. Running ones are ended by their timeout, which
 -- is never later than their deadline. Looks from %(since)s on (NULL: from the beginning), since entries of
 -- jobs that are gone pile up before it while somebody holds an old snapshot.
--- Skips locked rows; leans on the partial deadline indexes. Answers how many, and the latest deadline seen.
+-- Skips locked rows; leans on the partial deadline indexes. Answers how many, and the deadline up to which both
+-- tables were looked through: the next since.
 with clock as materialized (
   select coalesce(%(now)s::timestamptz, statement_timestamp()) as now
 ), in_ready as materialized (
@@ -52,4 +53,8 @@ with clock as materialized (
     from stopped, clock
    group by 1, 3, 4
 )
-select count(*)::int, max(deadline_at) from stopped
+select count(*)::int,
+       least(max(deadline_at),
+             (select max(deadline_at) from out_of_ready having count(*) >= %(limit)s::int),
+             (select max(deadline_at) from out_of_scheduled having count(*) >= %(limit)s::int))
+  from stopped

@@ -1,7 +1,7 @@
 -- End runs as decided, one element of each array for each run; answers what became of each of them.
 -- The fence is (worker, job, run) still in lease: locked in ascending order, waiting for whoever holds it.
 -- A run that is not there any more was settled before (the ledger has it: already) or taken away by a rescue
--- (lost). One that somebody ended while we waited is moving: what became of it is
+-- (lost); so is one whose job is gone. One that somebody ended while we waited is moving: what became of it is
 -- told to a new statement.
 -- A cancel request turns retry, snooze and release into cancelled; a passed deadline turns them into expired.
 -- Keys that somebody has locked are left behind: enqueue takes such a key over, and prune sweeps it.
@@ -27,7 +27,7 @@ with clock as materialized (
   delete from {schema}.lease l using fenced f where l.worker = f.worker and l.job = f.job
 ), ended as materialized (
   select f.worker, f.job, f.run, f.attempt, f.started_at, f.delay, f.error, f.result, f.flag,
-         j.kind, j.queue, j.priority, j.deadline_at, j.unique_key, j.keep,
+         j.kind, j.queue, j.deadline_at, j.unique_key, j.keep,
          case when f.outcome not in ('retried', 'snoozed', 'released') then f.outcome
               when f.cancel_requested_at is not null then 'cancelled'
               when j.deadline_at <= clock.now then 'expired'
@@ -35,7 +35,7 @@ with clock as materialized (
          end as outcome
     from clock, fenced f
    cross join lateral (
-     select kind, queue, priority, deadline_at, unique_key, keep from {schema}.job where id = f.job offset 0) j
+     select kind, queue, deadline_at, unique_key, keep from {schema}.job where id = f.job offset 0) j
 ), written as (
   insert into {schema}.ledger
          (job, run, started_at, finished_at, keep_until, worker, outcome, attempt, is_final, queue, kind, flag, error, result)
@@ -55,12 +55,17 @@ with clock as materialized (
    where outcome in ('retried', 'snoozed')
 ), again as (
   insert into {schema}.ready (queue, priority, job, segment, kind, attempt, deadline_at)
-  select queue, priority, job, ring.current, kind, attempt - 1, deadline_at
-    from ended cross join {schema}.ring
-   where outcome = 'released'
+  select e.queue, j.priority, e.job, ring.current, e.kind, e.attempt - 1, e.deadline_at
+    from ended e
+   cross join {schema}.ring
+   -- Locked so that it is the newest: it may have been changed while we waited for the lease.
+   cross join lateral (select priority from {schema}.job where id = e.job for share) j
+   where e.outcome = 'released'
 ), died as (
   insert into {schema}.dead (job, run, died_at)
-  select job, run, clock.now from ended cross join clock where outcome = 'failed'
+  select job, run, clock.now
+    from ended cross join clock
+   where outcome = 'failed' and keep is distinct from interval '0'
 ), freed as (
   delete from {schema}.unique_key u
    using (select k.queue, k.key
@@ -96,4 +101,4 @@ select a.job, a.run,
             else 'lost' end,
        null
   from asked a
- where a.run not in (select run from fenced)
+ where a.run not in (select run from ended)
