@@ -7,6 +7,8 @@ HoldfastError
 │   ├── InvalidSchemaName        not a name for a Postgres schema of ours
 │   ├── InvalidMigration         a folder of migrations that cannot be run
 │   ├── WrongConnection          a connection this call cannot run on
+│   ├── InvalidArguments         they do not fit the job's signature
+│   ├── UnstorableType           a parameter or result of a type that JSON cannot carry
 │   └── DatabaseClosed           used before it was opened, or after it was closed
 ├── DatabaseError                Postgres said no, or said nothing
 │   ├── ConnectionFailed         no connection could be made
@@ -15,8 +17,11 @@ HoldfastError
 │   ├── Conflict                 lost against another transaction; rolled back, may be tried again
 │   └── StatementFailed          Postgres refused the statement; trying again will not help
 ├── DuplicateJob                 an active job holds the unique key
+├── Undecodable                  what is stored does not fit this version of the code
+├── LeaseLost                    this run was taken away: nothing of it can be written any more
 ├── SchemaError                  code and database do not fit
 │   ├── SchemaOutdated           the database is behind: run "holdfast migrate"
+│   ├── SchemaNotFound           what a statement names is not there: another database, or not migrated
 │   ├── CodeOutdated             the database needs a newer Holdfast
 │   ├── MigrationFailed          a migration was rolled back
 │   ├── MigrationBlocked         its locks were not free in time; may be tried again
@@ -74,6 +79,20 @@ class WrongConnection(InvalidInput, TypeError):
     """A connection that this call cannot run on: of an unknown kind, or of the other colour."""
 
 
+class InvalidArguments(InvalidInput, TypeError):
+    def __init__(self, function: str, parameter: str | None, problem: str) -> None:
+        self.function, self.parameter, self.problem = function, parameter, problem
+        place = f"{function}({parameter}=…)" if parameter else f"{function}()"
+        super().__init__(f"{place}: {problem}")
+
+
+class UnstorableType(InvalidInput):
+    def __init__(self, function: str, parameter: str, problem: str) -> None:
+        self.function, self.parameter, self.problem = function, parameter, problem
+        place = f"what {function}() returns" if parameter == "return" else f"{function}({parameter})"
+        super().__init__(f"{place}: {problem}")
+
+
 class DatabaseClosed(InvalidInput):
     """Used before it was opened, or after it was closed."""
 
@@ -121,6 +140,23 @@ class DuplicateJob(HoldfastError):
         )
 
 
+class LeaseLost(HoldfastError):
+    def __init__(self, *, job: int, run: int, doing: str) -> None:
+        self.job, self.run, self.doing = job, run, doing
+        super().__init__(
+            f"job {job} was taken away from run {run}, which could not {doing}: another run may have it, "
+            "so stop without further effects"
+        )
+
+
+class Undecodable(HoldfastError):
+    """What is stored does not fit this version of the code. `text` is what is stored, in full."""
+
+    def __init__(self, message: str, *, text: str) -> None:
+        self.text = text
+        super().__init__(message)
+
+
 class SchemaError(HoldfastError):
     """Code and database do not fit each other."""
 
@@ -131,6 +167,15 @@ class SchemaOutdated(SchemaError):
         state = f"is at {found}" if found else "has not been created"
         super().__init__(
             f'database schema "{schema}" {state}, this release needs {needed}: run "holdfast migrate"'
+        )
+
+
+class SchemaNotFound(SchemaError):
+    def __init__(self, *, schema: str, reason: str, sqlstate: str) -> None:
+        self.schema, self.reason, self.sqlstate = schema, reason, sqlstate
+        super().__init__(
+            f'this database lacks what Holdfast needs in schema "{schema}" ({reason}), so nothing was '
+            'written: run "holdfast migrate" on it, or pass a connection to the database that was migrated'
         )
 
 

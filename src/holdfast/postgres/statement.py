@@ -26,6 +26,7 @@ class Statement(Generic[T_co]):
 
     `is_repeatable` is a promise of the statement's author: run twice, it has the effect and the answer
     of running once, so that it may be sent again when a connection was lost before the reply came.
+    `schema` is whose tables it names, for the error when they are not there.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Statement(Generic[T_co]):
     params: Mapping[str, object]
     decode: Callable[..., T_co]
     is_repeatable: bool = False
+    schema: Schema | None = None
 
     def numbered(self) -> tuple[str, tuple[object, ...]]:
         """The same statement for drivers that take `$1` and a sequence."""
@@ -91,4 +93,4 @@ class StatementFile(Generic[T]):
         return known
 
     def with_params(self, schema: Schema, /, **params: Any) -> Statement[T]:
-        return Statement(self.name, self.text(schema), params, self.decode, self.is_repeatable)
+        return Statement(self.name, self.text(schema), params, self.decode, self.is_repeatable, schema)

@@ -1,7 +1,8 @@
 """Statements on the caller's own connection, inside his transaction: he begins it, he commits it.
 
 Nothing here commits, rolls back or changes a setting of the connection, and errors of his driver reach
-him as they are, since the transaction, the driver and the retry are his.
+him as they are, since the transaction, the driver and the retry are his. One excepted: a database without
+our tables, since only we can say what to do about it.
 """
 
 from holdfast.postgres.borrowed.run import run_on, run_on_blocking

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, TypeVar, assert_never, cast
 
 from holdfast.postgres.borrowed.kinds import awaited, blocking
+from holdfast.postgres.borrowed.misfit import explained
 from holdfast.postgres.borrowed.values import Rows, plain
 from holdfast.postgres.statement import Statement
 
@@ -26,7 +27,9 @@ async def run_on(connection: object, statement: Statement[T]) -> list[T]:
     Takes a connection of psycopg (AsyncConnection), asyncpg (one of a pool, too) or SQLAlchemy
     (AsyncConnection, AsyncSession, async_scoped_session); anything else is WrongConnection.
     """
-    return _decoded(await _fetch(connection, statement), statement)
+    with explained(statement):
+        rows = await _fetch(connection, statement)
+    return _decoded(rows, statement)
 
 
 def run_on_blocking(connection: object, statement: Statement[T]) -> list[T]:
@@ -35,7 +38,9 @@ def run_on_blocking(connection: object, statement: Statement[T]) -> list[T]:
     Takes a connection of psycopg (Connection), SQLAlchemy (Connection, Session, scoped_session) or
     Django; anything else is WrongConnection.
     """
-    return _decoded(_fetch_blocking(connection, statement), statement)
+    with explained(statement):
+        rows = _fetch_blocking(connection, statement)
+    return _decoded(rows, statement)
 
 
 async def _fetch(connection: object, statement: Statement[object]) -> Rows:

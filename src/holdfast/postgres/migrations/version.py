@@ -12,7 +12,7 @@ from importlib.resources import files
 import psycopg
 
 from holdfast.domain.versions import SchemaVersion
-from holdfast.errors import DatabaseError, MissingPrivilege, SchemaError, SchemaOutdated
+from holdfast.errors import DatabaseError, MissingPrivilege, SchemaError, SchemaNotFound, SchemaOutdated
 from holdfast.postgres.schema import Schema
 from holdfast.postgres.statement import Statement, StatementFile
 
@@ -56,7 +56,7 @@ def explained(schema: Schema, *, known: int) -> Iterator[None]:
         if meaning := refusal(error.sqlstate, primary_message(error), schema=schema, known=known):
             raise meaning from error
         raise
-    except DatabaseError as error:
+    except (DatabaseError, SchemaNotFound) as error:
         if meaning := refusal(error.sqlstate, str(error), schema=schema, known=known):
             raise meaning from error
         raise

@@ -1,0 +1,15 @@
+"""Whether this code may work with a database: asked once, before the first job goes to it."""
+
+from holdfast.domain.versions import judge
+from holdfast.postgres.conversation import Conversation, ask
+from holdfast.postgres.migrations.version import explained, read_version
+from holdfast.postgres.schema import Schema
+from holdfast.storage.migrations import known_version
+
+
+def check_fit(schema: Schema) -> Conversation[None]:
+    """Return, or raise what to do: migrate it, upgrade here, ask for rights. Writes and locks nothing."""
+    known = known_version()
+    with explained(schema, known=known):
+        [found] = yield from ask(read_version(schema))
+    judge(found, known=known, schema=schema.name)
