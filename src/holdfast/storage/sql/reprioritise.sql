@@ -1,5 +1,6 @@
--- Give jobs another priority. A ready job is moved (deleted and put in anew: an UPDATE would fail whoever is
--- waiting for the row); a scheduled or running one has it from its next turn on.
+-- Give jobs another priority. A ready or scheduled job is moved (deleted and put in anew: an UPDATE would fail
+-- whoever is waiting for the row, and a promote that began before us would not see the new priority); a running
+-- one has it from its next turn on.
 -- Skips locked rows. Answers for each job: changed, final, unknown, or moving (ask again in a new statement).
 with asked as materialized (
   select distinct job from unnest(%(jobs)s::bigint[]) as a (job) order by job
@@ -12,9 +13,10 @@ with asked as materialized (
       where queue = j.queue and priority = any('{0,1,2,3,4,5,6,7,8,9}'::smallint[]) and job = j.id
         for update skip locked) r
 ), in_scheduled as materialized (
-  select s.job
+  select s.place
     from asked a
-   cross join lateral (select job from {schema}.scheduled where job = a.job for update skip locked) s
+   cross join lateral (
+     select ctid as place from {schema}.scheduled where job = a.job for update skip locked) s
 ), in_lease as materialized (
   select l.job
     from asked a
@@ -24,14 +26,21 @@ with asked as materialized (
 ), out_of_ready as (
   delete from {schema}.ready r using in_ready i where r.segment = i.segment and r.ctid = i.place
   returning r.job, r.segment, r.queue, r.kind, r.attempt, r.deadline_at
+), out_of_scheduled as (
+  delete from {schema}.scheduled s using in_scheduled i where s.ctid = i.place
+  returning s.job, s.run_at, s.deadline_at, s.attempt
 ), placed as (
   insert into {schema}.ready (queue, priority, job, segment, kind, attempt, deadline_at)
   select o.queue, %(priority)s::smallint, o.job, case o.segment when 9 then 9 else ring.current end, o.kind,
          o.attempt, o.deadline_at
     from out_of_ready o, {schema}.ring
   returning job
+), later as (
+  insert into {schema}.scheduled (job, run_at, deadline_at, attempt)
+  select job, run_at, deadline_at, attempt from out_of_scheduled
+  returning job
 ), found as materialized (
-  select job from placed union all select job from in_scheduled union all select job from in_lease
+  select job from placed union all select job from later union all select job from in_lease
 ), changed as (
   update {schema}.job j set priority = %(priority)s::smallint from found f where j.id = f.job
 )
