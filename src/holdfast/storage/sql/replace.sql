@@ -1,4 +1,5 @@
--- Give jobs that hold a unique key new contents and a new time, in place: the id stays, what was asked changes.
+-- Give jobs that hold a unique key new contents and a new time, in place: the id stays, what was asked changes,
+-- and what was saved goes, since it was saved for what is no longer asked.
 -- Touches only what still waits: the ready or scheduled row is locked (skipping locked ones) and put in anew.
 -- Answers the jobs that were replaced; one that is missing is running, moving or at its end, and stays as it is.
 with clock as materialized (
@@ -44,6 +45,8 @@ with clock as materialized (
          tags = (%(tags)s::text[])[f.template]::text[], origin = (%(origins)s::text[])[f.template]::jsonb
     from found f
    where j.id = f.job
+), unsaved as (
+  delete from {schema}.saved s using found f where s.job = f.job
 ), placed as (
   insert into {schema}.ready (queue, priority, job, segment, kind, attempt, deadline_at)
   select f.queue, (%(priorities)s::smallint[])[f.template], f.job, ring.current,
