@@ -1,0 +1,108 @@
+"""What a function takes and returns once its annotations are read: checked, and made ready for every job."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from inspect import Parameter, Signature
+from typing import Annotated, Any, Never, NoReturn, get_args, get_origin
+
+import msgspec
+
+from holdfast.codec.faithful import Comparison
+from holdfast.codec.hints import Function, hints_of, name_of
+from holdfast.codec.hooks import from_json_types
+from holdfast.codec.storable import problem_with, takes_naive
+from holdfast.errors import InvalidInput, UnstorableType
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """The parameters without the context, in the sets that binding asks for, and the two decoders."""
+
+    takes_context: bool
+    call: Signature
+    names: frozenset[str]
+    positional: tuple[str, ...]
+    required: frozenset[str]
+    optional: tuple[str, ...]
+    comparisons: Mapping[str, Comparison]
+    arguments: msgspec.json.Decoder[msgspec.Struct]
+    result: msgspec.json.Decoder[Any]
+
+
+def shape_of(
+    function: Function,
+    parameters: Mapping[str, Parameter],
+    *,
+    context: type,
+    localns: Mapping[str, Any] | None = None,
+) -> Shape:
+    hints = hints_of(function, context=context, localns=localns)
+    first = _first(parameters)
+    takes_context = first is not None and _plain(hints.get(first)) is context
+    if first is not None and not takes_context:
+        _check_first(name_of(function), first, hints.get(first, Any), context)
+    own = [p for p in parameters.values() if not (takes_context and p.name == first)]
+    types = {parameter.name: hints.get(parameter.name, Any) for parameter in own}
+    result = hints.get("return", Any)
+    if result in (Never, NoReturn):
+        result = None
+    _check(name_of(function), {**types, "return": result}, context)
+    return Shape(
+        takes_context=takes_context,
+        call=Signature([p.replace(annotation=hints.get(p.name, Parameter.empty)) for p in own]),
+        names=frozenset(types),
+        positional=tuple(p.name for p in own if p.kind is not Parameter.KEYWORD_ONLY),
+        required=frozenset(p.name for p in own if p.default is Parameter.empty),
+        optional=tuple(p.name for p in own if p.default is not Parameter.empty),
+        comparisons={name: Comparison(takes_naive(hint)) for name, hint in types.items()},
+        arguments=_arguments(name_of(function), own, types),
+        result=msgspec.json.Decoder(result, dec_hook=from_json_types),
+    )
+
+
+def _arguments(
+    name: str, own: list[Parameter], types: dict[str, Any]
+) -> msgspec.json.Decoder[msgspec.Struct]:
+    """A decoder of the whole object: it refuses unknown names, and leaves UNSET what was not given."""
+    fields: list[Any] = [
+        (p.name, types[p.name]) if p.default is Parameter.empty else (p.name, types[p.name], msgspec.UNSET)
+        for p in own
+    ]
+    kind = msgspec.defstruct(name, fields, kw_only=True, forbid_unknown_fields=True)
+    return msgspec.json.Decoder(kind, dec_hook=from_json_types)
+
+
+def _first(parameters: Mapping[str, Parameter]) -> str | None:
+    """The one that may be the context, which is passed by position."""
+    parameter = next(iter(parameters.values()), None)
+    return None if parameter is None or parameter.kind is Parameter.KEYWORD_ONLY else parameter.name
+
+
+def _check_first(function: str, name: str, hint: Any, context: type) -> None:
+    if _plain(hint) is Any:
+        raise InvalidInput(
+            f"{function}({name}): the first parameter has no type, so it may be meant as the context: "
+            f"annotate it {context.__name__}, or with the type of its values"
+        )
+
+
+def _check(function: str, types: dict[str, Any], context: type) -> None:
+    for name, hint in types.items():
+        if _mentions(hint, context):
+            raise InvalidInput(
+                f"{function}({name}): the context cannot be stored: take it as the first parameter, "
+                f"annotated {context.__name__} and nothing else"
+            )
+        if problem := problem_with(hint):
+            raise UnstorableType(function, name, problem)
+
+
+def _plain(hint: Any) -> Any:
+    """Without `Annotated`, and without what a generic class is filled with."""
+    if get_origin(hint) is Annotated:
+        return _plain(get_args(hint)[0])
+    return get_origin(hint) or hint
+
+
+def _mentions(hint: Any, context: type) -> bool:
+    return _plain(hint) is context or any(_mentions(part, context) for part in get_args(hint))

@@ -1,0 +1,138 @@
+"""A job's signature: what it takes and returns, and both of them as JSON.
+
+Arguments are stored by name, and only those that were given: a default is that of the code that runs.
+"""
+
+from collections.abc import Mapping
+from inspect import Parameter
+from typing import Any
+
+import msgspec
+
+from holdfast.codec.faithful import shown
+from holdfast.codec.hints import Function, name_of, parameters_of
+from holdfast.codec.result import Encoded, encoder, stored
+from holdfast.codec.shape import Shape, shape_of
+from holdfast.codec.wording import Complaint, complaint, quoted, told
+from holdfast.domain.job import ARGS_LIMIT, check_args_text
+from holdfast.domain.result import RESULT_LIMIT
+from holdfast.errors import InvalidArguments, Undecodable
+
+__all__ = ["Encoded", "Signature"]
+
+
+class Signature:
+    """The parameters and the result of one function. Made at decoration, resolved when the app starts."""
+
+    __slots__ = ("_context", "_function", "_parameters", "_shape", "name")
+
+    def __init__(self, function: Function, parameters: Mapping[str, Parameter], context: type) -> None:
+        self.name = name_of(function)
+        self._function = function
+        self._parameters = parameters
+        self._context = context
+        self._shape: Shape | None = None
+
+    @classmethod
+    def of(cls, function: Function, *, context: type) -> "Signature":
+        """Looks at the parameters only: what their annotations name may not be defined yet."""
+        return cls(function, parameters_of(function), context)
+
+    @property
+    def takes_context(self) -> bool:
+        """Whether the first parameter is the context."""
+        return self._resolved().takes_context
+
+    def resolve(self, localns: Mapping[str, Any] | None = None) -> None:
+        """Read the annotations and check that all of them can be stored. Harmless when repeated."""
+        self._resolved(localns)
+
+    def encode(self, args: tuple[Any, ...], kwargs: dict[str, Any], *, limit: int = ARGS_LIMIT) -> str:
+        """The arguments of this call as the text of a JSON object, read back once to be sure of it."""
+        shape = self._shape or self._resolved()
+        given = self._bound(shape, args, kwargs)
+        try:
+            text = encoder.encode(given).decode()
+            check_args_text(text, limit=limit)
+        except Exception as error:  # a model of the user's may raise anything
+            raise self._unwritable(given, error, limit) from error
+        try:
+            taken = shape.arguments.decode(text)
+        except Exception as error:
+            raise self._refused(given, complaint(error)) from error
+        for name, value in given.items():
+            if found := shape.comparisons[name].difference(value, getattr(taken, name)):
+                raise InvalidArguments(self.name, f"{name}{found.path}", found.problem)
+        return text
+
+    def decode(self, text: str) -> dict[str, Any]:
+        """Keyword arguments for the call: those that were given when the job was enqueued."""
+        shape = self._shape or self._resolved()
+        try:
+            arguments = msgspec.structs.asdict(shape.arguments.decode(text))
+        except Exception as error:
+            raise Undecodable(
+                f"{self.name}() cannot take what is stored: {told(complaint(error))}. Its definition has "
+                f"probably changed between enqueueing and running. Stored: {quoted(text)}",
+                text=text,
+            ) from error
+        for name in shape.optional:
+            if arguments[name] is msgspec.UNSET:
+                del arguments[name]
+        return arguments
+
+    def encode_result(self, value: Any, *, limit: int = RESULT_LIMIT) -> Encoded:
+        """The result of a success. Never raises: what cannot be stored is dropped and flagged.
+
+        It is not held against the return type: a wrong one is for whoever reads it, the job is done.
+        """
+        return stored(value, self._shape.result if self._shape else None, limit=limit)
+
+    def decode_result(self, text: str | None) -> Any:
+        """The result as the return type has it; None when there is none."""
+        if text is None:
+            return None
+        shape = self._shape or self._resolved()
+        try:
+            return shape.result.decode(text)
+        except Exception as error:
+            raise Undecodable(
+                f"what {self.name}() returned does not fit its return type: {complaint(error)}. Its "
+                f"definition has probably changed between running and reading. Stored: {quoted(text)}",
+                text=text,
+            ) from error
+
+    def _resolved(self, localns: Mapping[str, Any] | None = None) -> Shape:
+        """Built whole before it is kept: two threads may build it twice, none sees a part of it."""
+        if self._shape is None:
+            self._shape = shape_of(self._function, self._parameters, context=self._context, localns=localns)
+        return self._shape
+
+    def _bound(self, shape: Shape, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """By hand, as `inspect` takes several times as long: it is asked for its words when binding fails."""
+        given = dict(zip(shape.positional, args, strict=False))
+        given.update(kwargs)
+        is_whole = len(given) == len(args) + len(kwargs)
+        if is_whole and shape.required <= given.keys() <= shape.names:
+            return given
+        try:
+            return dict(shape.call.bind(*args, **kwargs).arguments)
+        except TypeError as error:
+            raise InvalidArguments(self.name, None, f"{error}; it takes {shape.call}") from None
+
+    def _unwritable(self, given: dict[str, Any], error: Exception, limit: int) -> InvalidArguments:
+        """Names the argument that cannot be written, if it is a single one's fault."""
+        for name, value in given.items():
+            try:
+                check_args_text(encoder.encode({name: value}).decode(), limit=limit)
+            except Exception as its_own:  # noqa: BLE001  # as in encode
+                problem = str(its_own).removeprefix("args ")
+                return InvalidArguments(self.name, name, f"{shown(value)}: {problem}")
+        return InvalidArguments(self.name, None, str(error))
+
+    def _refused(self, given: dict[str, Any], found: Complaint) -> InvalidArguments:
+        """An argument that its own type refuses, with what was given in place of what JSON made of it."""
+        expected = found.problem.split(", got ")[0]
+        if found.path in given and expected.startswith("expected"):
+            found = Complaint(found.path, f"{expected}, got {shown(given[found.path])}")
+        return InvalidArguments(self.name, found.path or None, found.problem)
