@@ -18,6 +18,9 @@ HoldfastError
 │   └── StatementFailed          Postgres refused the statement; trying again will not help
 ├── DuplicateJob                 an active job holds the unique key
 ├── Undecodable                  what is stored does not fit this version of the code
+├── JobNotFound                  there is no such job (any more)
+├── JobEnded                     the job whose result is wanted failed, was cancelled or expired
+├── ResultTimeout                the job whose result is wanted has not ended in time
 ├── LeaseLost                    this run was taken away: nothing of it can be written any more
 ├── SchemaError                  code and database do not fit
 │   ├── SchemaOutdated           the database is behind: run "holdfast migrate"
@@ -138,6 +141,27 @@ class DuplicateJob(HoldfastError):
             f'job {job} holds the unique key "{key}" in queue "{queue}": wait until it has ended, '
             'or enqueue with on_conflict="existing" or "replace"'
         )
+
+
+class JobNotFound(HoldfastError, LookupError):
+    def __init__(self, job: int) -> None:
+        self.job = job
+        super().__init__(f"there is no job {job}: it was never enqueued, or pruned after its retention")
+
+
+class JobEnded(HoldfastError):
+    """The job ended without a result. `error` is what the ledger keeps of it."""
+
+    def __init__(self, *, job: int, state: str, error: Mapping[str, object]) -> None:
+        self.job, self.state, self.error = job, state, dict(error)
+        reason = ": ".join(str(error[name]) for name in ("type", "message") if error.get(name))
+        super().__init__(f"job {job} {state}" + (f" ({reason})" if reason else ""))
+
+
+class ResultTimeout(HoldfastError, TimeoutError):
+    def __init__(self, *, job: int, waited: str) -> None:
+        self.job, self.waited = job, waited
+        super().__init__(f"job {job} has not ended within {waited}; it goes on, ask again later")
 
 
 class LeaseLost(HoldfastError):

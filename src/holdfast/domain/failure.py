@@ -31,7 +31,8 @@ class Failure:
 
     def to_json(self) -> str:
         """Cut at a character, never inside one; the end of a traceback is the part that tells."""
-        stored: dict[str, object] = {"code": self.code, "message": storable(self.message)[:MESSAGE_LIMIT]}
+        message = storable(self.message)[:MESSAGE_LIMIT]
+        stored: dict[str, object] = {"code": self.code or "handler_error", "message": message}
         if self.type:
             stored["type"] = storable(self.type)[:200]
         if self.traceback:

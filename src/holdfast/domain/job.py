@@ -40,10 +40,7 @@ class Policy:
         check_name("kind", self.kind)
         check_name("queue", self.queue)
         check_priority(self.priority)
-        if not _is_whole(self.max_attempts) or not 1 <= self.max_attempts <= MOST_ATTEMPTS:
-            raise InvalidInput(
-                f"max_attempts is {self.max_attempts!r}: give 1 to {MOST_ATTEMPTS}, the first included"
-            )
+        check_attempts(self.max_attempts)
         if self.timeout is not None and self.timeout <= timedelta():
             raise InvalidInput(f"timeout is {self.timeout}: it must be longer than nothing")
         if self.keep is not None and self.keep < timedelta():
@@ -147,16 +144,21 @@ def check_length(what: str, length: timedelta | None) -> None:
 
 def check_ids(jobs: Iterable[object]) -> None:
     for job in jobs:
-        if not _is_whole(job) or job not in _IDS:
+        if not is_whole(job) or job not in _IDS:
             raise InvalidInput(f"{_shown(job)} is no job id: give whole numbers such as enqueue answers")
 
 
+def check_attempts(attempts: int) -> None:
+    if not is_whole(attempts) or not 1 <= attempts <= MOST_ATTEMPTS:
+        raise InvalidInput(f"max_attempts is {attempts!r}: give 1 to {MOST_ATTEMPTS}, the first included")
+
+
 def check_priority(priority: object) -> None:
-    if not _is_whole(priority) or priority not in PRIORITIES:
+    if not is_whole(priority) or priority not in PRIORITIES:
         raise InvalidInput(f"priority is {priority!r}: give 0 (most urgent) to 9")
 
 
-def _is_whole(number: object) -> bool:
+def is_whole(number: object) -> bool:
     return isinstance(number, int) and not isinstance(number, bool)
 
 

@@ -65,6 +65,7 @@ class Found(NamedTuple):
     flag: str | None
     cancel_requested_at: datetime | None
     is_parked: bool | None
+    progress: str | None
 
 
 class LedgerEntry(NamedTuple):

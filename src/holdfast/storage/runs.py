@@ -13,6 +13,7 @@ from holdfast.postgres.conversation import Conversation, ask
 from holdfast.postgres.schema import Schema
 from holdfast.postgres.statement import Statement
 from holdfast.storage.statements import statement
+from holdfast.storage.workers import lease_length
 
 TIMEOUT = timedelta(hours=1)
 
@@ -152,7 +153,7 @@ def renew(
     schema: Schema, *, worker: int, lease: timedelta, runs: Sequence[int], now: datetime | None = None
 ) -> Statement[Heartbeat]:
     """Beat once for all runs, and compare them with the database's."""
-    return _RENEW.with_params(schema, worker=worker, lease=lease, runs=list(runs), now=now)
+    return _RENEW.with_params(schema, worker=worker, lease=lease_length(lease), runs=list(runs), now=now)
 
 
 def settle(

@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+from holdfast.domain.duration import LONGEST
+from holdfast.errors import InvalidInput
 from holdfast.postgres.conversation import Conversation, ask
 from holdfast.postgres.schema import Schema
 from holdfast.postgres.statement import Statement
@@ -18,6 +20,13 @@ _MARK_LOST = statement("mark_lost", int)
 _FORGET = statement("forget_workers", int)
 _LEAD = statement("lead", int, is_repeatable=True)
 _STEP_DOWN = statement("step_down", int)
+
+
+def lease_length(lease: timedelta) -> timedelta:
+    """A lease of any length that means something; the longest is as good as for ever."""
+    if lease <= timedelta():
+        raise InvalidInput(f"lease is {lease}: it must be longer than nothing")
+    return min(lease, LONGEST)
 
 
 def register(
@@ -41,7 +50,7 @@ def register(
         queues=list(queues),
         kinds=list(kinds),
         slots=slots,
-        lease=lease,
+        lease=lease_length(lease),
         now=now,
     )
 
@@ -70,7 +79,7 @@ def lead(
     schema: Schema, *, worker: int, lease: timedelta = LEAD, now: datetime | None = None
 ) -> Statement[int]:
     """Become or stay leader; answers the term, or nothing while somebody else leads."""
-    return _LEAD.with_params(schema, worker=worker, lease=lease, now=now)
+    return _LEAD.with_params(schema, worker=worker, lease=lease_length(lease), now=now)
 
 
 def step_down(schema: Schema, *, worker: int, now: datetime | None = None) -> Statement[int]:

@@ -6,6 +6,8 @@ from pathlib import Path
 from holdfast.postgres.embedded.failures import explained
 from holdfast.postgres.embedded.identity import Identity
 
+DEFAULT_DIRECTORY = ".holdfast"
+
 
 @dataclass(frozen=True, slots=True)
 class Layout:

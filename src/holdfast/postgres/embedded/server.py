@@ -13,7 +13,7 @@ from holdfast.domain.duration import duration
 from holdfast.errors import InvalidInput
 from holdfast.postgres.embedded.database import DATABASE, read_password
 from holdfast.postgres.embedded.endpoint import Endpoint
-from holdfast.postgres.embedded.layout import Layout
+from holdfast.postgres.embedded.layout import DEFAULT_DIRECTORY, Layout
 from holdfast.postgres.embedded.postmaster import Postmaster, StopMode
 from holdfast.postgres.embedded.starting import Wishes, ensure_running, remove_temporary_socket
 from holdfast.postgres.embedded.usage import Use, deciding
@@ -32,7 +32,7 @@ class EmbeddedServer:
     @classmethod
     def start(
         cls,
-        directory: str | os.PathLike[str] = ".holdfast",
+        directory: str | os.PathLike[str] = DEFAULT_DIRECTORY,
         *,
         keep: bool = False,
         settings: Mapping[str, str] | None = None,

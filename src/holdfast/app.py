@@ -1,0 +1,324 @@
+"""The face of Holdfast: an App knows its kinds of jobs, writes jobs, and runs workers."""
+
+import inspect
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from types import TracebackType
+from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, overload
+
+from holdfast.codec.signature import Signature
+from holdfast.connections import Connections
+from holdfast.domain.duration import duration
+from holdfast.domain.job import Policy
+from holdfast.domain.retry import Retry
+from holdfast.errors import InvalidInput
+from holdfast.handle import Handle
+from holdfast.job import Call, Job
+from holdfast.postgres.borrowed import run_on, run_on_blocking
+from holdfast.postgres.conversation import hold, hold_blocking
+from holdfast.postgres.options import PoolOptions
+from holdfast.postgres.schema import Schema
+from holdfast.postgres.statement import Statement
+from holdfast.running import run_until_stopped, worker_running
+from holdfast.storage.jobs import Enqueued, OnConflict, enqueue_many
+from holdfast.storage.operators import cancel
+from holdfast.telemetry.events import Reader
+from holdfast.worker.context import Context
+from holdfast.worker.kind import ErrorHook, Hook, Hooks, Kind, Style
+from holdfast.worker.notifier import wishes
+from holdfast.worker.options import WorkerOptions
+from holdfast.worker.worker import Worker
+
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
+
+Length = str | timedelta
+
+
+class JobMaker:
+    """`@app.job(…)` before it meets its function."""
+
+    def __init__(self, make: Callable[[Callable[..., Any]], Job[..., Any]]) -> None:
+        self._make = make
+
+    @overload
+    def __call__(self, function: Callable[Concatenate[Context, P], Awaitable[R]]) -> Job[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[Concatenate[Context, P], R]) -> Job[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[P, Awaitable[R]]) -> Job[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[P, R]) -> Job[P, R]: ...
+    def __call__(self, function: Callable[..., Any]) -> Job[..., Any]:
+        return self._make(function)
+
+
+class App:
+    """`App()` takes HOLDFAST_DSN, `App("postgresql://…")` a server, `App("embedded")` a private one.
+
+    Nothing is opened before the first use. `async with app:` closes what was opened.
+    """
+
+    def __init__(
+        self,
+        dsn: str | None = None,
+        *,
+        schema: str = "holdfast",
+        pool: PoolOptions | None = None,
+        on_start: Hook | None = None,
+        on_success: Hook | None = None,
+        on_failure: ErrorHook | None = None,
+        on_dead: ErrorHook | None = None,
+        on_lease_lost: Hook | None = None,
+        readers: Sequence[Reader] = (),
+    ) -> None:
+        self.schema = Schema(schema)
+        self.kinds: dict[str, Kind] = {}
+        self.readers = tuple(readers)
+        self._hooks = Hooks(on_start, on_success, on_failure, on_dead, on_lease_lost)
+        self._connections = Connections(dsn, self.schema, pool or PoolOptions())
+
+    @overload
+    def job(self, function: Callable[Concatenate[Context, P], Awaitable[R]], /) -> Job[P, R]: ...
+    @overload
+    def job(self, function: Callable[Concatenate[Context, P], R], /) -> Job[P, R]: ...
+    @overload
+    def job(self, function: Callable[P, Awaitable[R]], /) -> Job[P, R]: ...
+    @overload
+    def job(self, function: Callable[P, R], /) -> Job[P, R]: ...
+    @overload
+    def job(
+        self,
+        function: None = None,
+        /,
+        *,
+        name: str | None = None,
+        queue: str = "default",
+        priority: int = 5,
+        retry: Retry | None = None,
+        timeout: Length | None = None,
+        keep: Length | None = None,
+        tags: Sequence[str] = (),
+        on_lost: Literal["retry", "fail"] = "retry",
+        isolate: Literal["process"] | None = None,
+        memory_limit: int | None = None,
+        on_start: Hook | None = None,
+        on_success: Hook | None = None,
+        on_failure: ErrorHook | None = None,
+        on_dead: ErrorHook | None = None,
+        on_lease_lost: Hook | None = None,
+    ) -> JobMaker: ...
+    def job(
+        self,
+        function: Callable[..., Any] | None = None,
+        /,
+        *,
+        name: str | None = None,
+        queue: str = "default",
+        priority: int = 5,
+        retry: Retry | None = None,
+        timeout: Length | None = None,
+        keep: Length | None = None,
+        tags: Sequence[str] = (),
+        on_lost: Literal["retry", "fail"] = "retry",
+        isolate: Literal["process"] | None = None,
+        memory_limit: int | None = None,
+        on_start: Hook | None = None,
+        on_success: Hook | None = None,
+        on_failure: ErrorHook | None = None,
+        on_dead: ErrorHook | None = None,
+        on_lease_lost: Hook | None = None,
+    ) -> JobMaker | Job[..., Any]:
+        """Make a function a kind of job: `@app.job`, or `@app.job(queue="mail", timeout="30s")`."""
+        retries = retry or Retry()
+        hooks = Hooks(on_start, on_success, on_failure, on_dead, on_lease_lost).over(self._hooks)
+
+        def make(function: Callable[..., Any]) -> Job[..., Any]:
+            policy = Policy(
+                name or function.__name__,
+                queue,
+                priority,
+                retries.max_attempts,
+                retries.stored,
+                None if timeout is None else duration(timeout, name="timeout"),
+                None if keep is None else duration(keep, name="keep"),
+                on_lost,
+                tuple(tags),
+            )
+            signature = Signature.of(function, context=Context)
+            style = _style(function, isolate, memory_limit)
+            return self._add(Kind(policy, function, signature, retries, style, memory_limit, hooks))
+
+        return JobMaker(make) if function is None else make(function)
+
+    def _add(self, kind: Kind) -> Job[..., Any]:
+        if kind.name in self.kinds:
+            known = self.kinds[kind.name].function
+            raise InvalidInput(
+                f'two jobs are called "{kind.name}": {known.__module__}.{known.__qualname__} and '
+                f"{kind.function.__module__}.{kind.function.__qualname__}; give one of them name=…"
+            )
+        self.kinds[kind.name] = kind
+        return Job(self, kind)
+
+    def check(self) -> None:
+        """Resolve every annotation. Called when a worker starts; worth a line in your own tests."""
+        for kind in self.kinds.values():
+            kind.signature.resolve()
+
+    async def enqueue_many(self, calls: Iterable[Call[Any]], *, conn: object = None) -> list[Handle[Any]]:
+        """Write any number of jobs, of any kinds, all or none; on `conn`'s transaction if one is given."""
+        batch = list(calls)
+        conversation = enqueue_many(
+            self.schema,
+            (call.job for call in batch),
+            on_conflict=_one_way(batch),
+            notify=conn is not None,
+        )
+        if conn is not None:
+            rows = await hold(conversation, lambda statement: run_on(conn, statement))
+        else:
+            here = await self._connections.opened()
+            async with here.database.transaction() as transaction:
+                rows = await hold(conversation, transaction.run)
+            here.notifier.tell(wishes(call.job for call in batch))
+        return self._handles(batch, rows)
+
+    def enqueue_many_sync(self, calls: Iterable[Call[Any]], *, conn: object = None) -> list[Handle[Any]]:
+        """The same, blocking."""
+        batch = list(calls)
+        conversation = enqueue_many(
+            self.schema,
+            (call.job for call in batch),
+            on_conflict=_one_way(batch),
+            notify=conn is not None,
+        )
+        if conn is not None:
+            rows = hold_blocking(conversation, lambda statement: run_on_blocking(conn, statement))
+        else:
+            here = self._connections.opened_blocking()
+            with here.database.transaction() as transaction:
+                rows = hold_blocking(conversation, transaction.run)
+            here.notifier.tell(wishes(call.job for call in batch))
+        return self._handles(batch, rows)
+
+    async def _enqueue(self, call: Call[R], conn: object) -> Handle[R]:
+        if conn is not None or call.on_conflict != "existing":
+            return (await self.enqueue_many([call], conn=conn))[0]
+        here = await self._connections.opened()
+        rows = await hold(enqueue_many(self.schema, (call.job,), notify=False), here.database.run)
+        here.notifier.tell(wishes((call.job,)))
+        return self._handles([call], rows)[0]
+
+    def _enqueue_sync(self, call: Call[R], conn: object) -> Handle[R]:
+        if conn is not None or call.on_conflict != "existing":
+            return self.enqueue_many_sync([call], conn=conn)[0]
+        here = self._connections.opened_blocking()
+        rows = hold_blocking(enqueue_many(self.schema, (call.job,), notify=False), here.database.run)
+        here.notifier.tell(wishes((call.job,)))
+        return self._handles([call], rows)[0]
+
+    def _handles(self, calls: Sequence[Call[Any]], rows: list[Enqueued]) -> list[Handle[Any]]:
+        return [
+            Handle(self, call.kind.signature, row.job, is_new=row.is_new)
+            for call, row in zip(calls, rows, strict=True)
+        ]
+
+    async def run(self, statement: Statement[T]) -> list[T]:
+        """Run a statement of `holdfast.storage` on this app's connections."""
+        return await (await self._connections.opened()).database.run(statement)
+
+    def run_sync(self, statement: Statement[T]) -> list[T]:
+        """The same, blocking."""
+        return self._connections.opened_blocking().database.run(statement)
+
+    async def cancel(self, jobs: Sequence[int], *, reason: str = "cancelled on request") -> dict[int, str]:
+        """End what waits, ask what runs to end: cancelled, requested, final, unknown or busy."""
+        database = (await self._connections.opened()).database
+        return await hold(cancel(self.schema, jobs, reason=reason), database.run)
+
+    def cancel_sync(self, jobs: Sequence[int], *, reason: str = "cancelled on request") -> dict[int, str]:
+        """The same, blocking."""
+        database = self._connections.opened_blocking().database
+        return hold_blocking(cancel(self.schema, jobs, reason=reason), database.run)
+
+    async def run_worker(
+        self,
+        *,
+        queues: Mapping[str, int] | None = None,
+        grace: Length = "30s",
+        options: WorkerOptions | None = None,
+    ) -> None:
+        """Run jobs until SIGTERM or SIGINT: the first drains, the second stops at once."""
+        await run_until_stopped(await self._worker(queues, grace, options))
+
+    @asynccontextmanager
+    async def worker(
+        self,
+        *,
+        queues: Mapping[str, int] | None = None,
+        grace: Length = "30s",
+        options: WorkerOptions | None = None,
+    ) -> AsyncIterator[Worker]:
+        """A worker beside something else, such as in a web app's lifespan; drained when the block ends."""
+        async with worker_running(await self._worker(queues, grace, options)) as worker:
+            yield worker
+
+    async def _worker(
+        self, queues: Mapping[str, int] | None, grace: Length, options: WorkerOptions | None
+    ) -> Worker:
+        import asyncio
+
+        from holdfast import __version__
+        from holdfast.telemetry.events import Emitter
+        from holdfast.telemetry.log import log_event
+
+        self.check()
+        if not self.kinds:
+            raise InvalidInput(
+                "this app has no jobs: decorate a function with @app.job, and import its module"
+            )
+        chosen = queues or {kind.policy.queue: 100 for kind in self.kinds.values()}
+        return Worker(
+            await asyncio.to_thread(self._connections.dsn),
+            self.kinds,
+            options or WorkerOptions(queues=chosen, grace=duration(grace, name="grace")),
+            schema=self.schema,
+            emitter=Emitter(log_event, *self.readers),
+            version=__version__,
+        )
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections of this event loop; the private server ends with its last user."""
+        await self._connections.close()
+
+    def close_sync(self) -> None:
+        """The same for a program without an event loop."""
+        self._connections.close_blocking()
+
+
+def _style(function: Callable[..., Any], isolate: str | None, memory_limit: int | None) -> Style:
+    if isolate not in (None, "process"):
+        raise InvalidInput(f'isolate is {isolate!r}: give "process", or leave it out')
+    if memory_limit is not None and isolate != "process":
+        raise InvalidInput('memory_limit needs isolate="process": only a child process can be limited')
+    if isolate == "process":
+        return "process"
+    return "coroutine" if inspect.iscoroutinefunction(function) else "thread"
+
+
+def _one_way(calls: Sequence[Call[Any]]) -> OnConflict:
+    ways: set[OnConflict] = {call.on_conflict for call in calls if call.job.unique_key is not None}
+    if len(ways) > 1:
+        raise InvalidInput(f"one call has one on_conflict, these have {', '.join(sorted(ways))}")
+    return next(iter(ways), "existing")

@@ -1,0 +1,126 @@
+"""The connections of one App: opened at first use, one pool for each event loop, one for blocking callers."""
+
+import asyncio
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from holdfast.domain.versions import judge
+from holdfast.postgres.blocking import BlockingDatabase
+from holdfast.postgres.database import Database
+from holdfast.postgres.dsn import Dsn
+from holdfast.postgres.embedded import EmbeddedServer
+from holdfast.postgres.migrations.runner import migrate, own_connection
+from holdfast.postgres.migrations.version import explained, read_version
+from holdfast.postgres.options import PoolOptions
+from holdfast.postgres.schema import Schema
+from holdfast.settings import Embedded, Server, read_target
+from holdfast.storage.migrations import known_version, packaged
+from holdfast.worker.notifier import HINTS, BlockingNotifier, Notifier
+
+
+@dataclass(slots=True)
+class _Async:
+    database: Database
+    hints: Database
+    notifier: Notifier
+
+
+@dataclass(slots=True)
+class _Blocking:
+    database: BlockingDatabase
+    hints: BlockingDatabase
+    notifier: BlockingNotifier
+
+
+@dataclass(slots=True)
+class Connections:
+    given: str | None
+    schema: Schema
+    options: PoolOptions
+    _server: EmbeddedServer | None = None
+    _dsn: Dsn | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _loops: dict[asyncio.AbstractEventLoop, "asyncio.Task[_Async]"] = field(default_factory=dict)
+    _blocking: _Blocking | None = None
+
+    def dsn(self) -> Dsn:
+        """Where the database is; starts and migrates the private server if that was asked for. Blocks."""
+        with self._lock:
+            if self._dsn is None:
+                self._dsn = self._find()
+            return self._dsn
+
+    async def opened(self) -> _Async:
+        """For this event loop, opened by the first caller while the others wait."""
+        loop = asyncio.get_running_loop()
+        if loop not in self._loops:
+            for gone in [known for known in self._loops if known.is_closed()]:
+                del self._loops[gone]
+            self._loops[loop] = loop.create_task(self._open())
+        opening = self._loops[loop]
+        try:
+            return await asyncio.shield(opening)
+        except Exception:
+            self._loops.pop(loop, None)
+            raise
+
+    def opened_blocking(self) -> _Blocking:
+        dsn = self.dsn()
+        with self._lock:
+            if self._blocking is None:
+                database = BlockingDatabase(dsn, self.options, purpose="app")
+                hints = BlockingDatabase(dsn, HINTS, purpose="notifier")
+                known = known_version()
+                with explained(self.schema, known=known):
+                    found = database.run(read_version(self.schema))[0]
+                judge(found, known=known, schema=self.schema.name)
+                self._blocking = _Blocking(database, hints, BlockingNotifier(hints, self.schema))
+            return self._blocking
+
+    async def close(self) -> None:
+        """Close what this event loop opened, and what blocking callers did."""
+        opening = self._loops.pop(asyncio.get_running_loop(), None)
+        if opening is not None:
+            here = await opening
+            await here.notifier.finish()
+            await here.hints.close()
+            await here.database.close()
+        if not self._loops:
+            await asyncio.to_thread(self.close_blocking)
+
+    def close_blocking(self) -> None:
+        with self._lock:
+            blocking, self._blocking = self._blocking, None
+            server, self._server = self._server, None
+            self._dsn = None if server is not None else self._dsn
+        if blocking is not None:
+            blocking.notifier.finish()
+            blocking.hints.close()
+            blocking.database.close()
+        if server is not None:
+            server.stop()
+
+    async def _open(self) -> _Async:
+        dsn = await asyncio.to_thread(self.dsn)
+        database = Database(dsn, self.options, purpose="app")
+        await database.open()
+        known = known_version()
+        with explained(self.schema, known=known):
+            found = (await database.run(read_version(self.schema)))[0]
+        judge(found, known=known, schema=self.schema.name)
+        hints = Database(dsn, HINTS, purpose="notifier")
+        await hints.open()
+        return _Async(database, hints, Notifier(hints, self.schema))
+
+    def _find(self) -> Dsn:
+        match read_target(self.given):
+            case Server(dsn):
+                return dsn
+            case Embedded(directory):
+                self._server = EmbeddedServer.start(Path(directory))
+                dsn = Dsn.parse(self._server.dsn)
+                # A private server has no other owner: whoever starts it brings its tables up to date.
+                with own_connection(dsn) as connection:
+                    migrate(connection, self.schema, packaged())
+                return dsn

@@ -1,0 +1,136 @@
+"""A handle on one job: its id, where it stands, and its result when it has one."""
+
+import asyncio
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from holdfast.domain.duration import compact, duration
+from holdfast.errors import JobEnded, JobNotFound, ResultTimeout
+from holdfast.storage.operators import Found, find
+
+if TYPE_CHECKING:
+    from holdfast.app import App
+    from holdfast.codec.signature import Signature
+
+R = TypeVar("R")
+
+FINAL = frozenset({"succeeded", "failed", "cancelled", "expired"})
+
+
+@dataclass(frozen=True, slots=True)
+class JobStatus:
+    """Where a job stands."""
+
+    id: int
+    kind: str
+    queue: str
+    state: str
+    attempt: int
+    max_attempts: int
+    created_at: datetime
+    run_at: datetime | None
+    finished_at: datetime | None
+    error: dict[str, Any] | None
+    progress: dict[str, Any] | None
+
+    @property
+    def is_final(self) -> bool:
+        return self.state in FINAL
+
+
+class Handle(Generic[R]):
+    """What `enqueue` gives back. `is_new` is False when an active job with the same key stands for it."""
+
+    __slots__ = ("_app", "_signature", "id", "is_new")
+
+    def __init__(self, app: "App", signature: "Signature", job: int, *, is_new: bool) -> None:
+        self._app = app
+        self._signature = signature
+        self.id = job
+        self.is_new = is_new
+
+    def __repr__(self) -> str:
+        return f"<Handle of job {self.id}>"
+
+    async def status(self) -> JobStatus:
+        return _status(self.id, await self._app.run(find(self._app.schema, self.id)))
+
+    def status_sync(self) -> JobStatus:
+        return _status(self.id, self._app.run_sync(find(self._app.schema, self.id)))
+
+    async def result(self, timeout: str | timedelta | None = None) -> R:  # noqa: ASYNC109  # a length, not a scope
+        """Wait for the job's end and give its result. Raises JobEnded if it ended otherwise, ResultTimeout if
+        it has not ended in time.
+        """
+        for wait in _waits(self.id, timeout):
+            found = await self._app.run(find(self._app.schema, self.id))
+            if _is_over(self.id, found):
+                return self._value(found[0])
+            await asyncio.sleep(wait)
+        raise AssertionError("unreachable: _waits raises when time is up")
+
+    def result_sync(self, timeout: str | timedelta | None = None) -> R:
+        for wait in _waits(self.id, timeout):
+            found = self._app.run_sync(find(self._app.schema, self.id))
+            if _is_over(self.id, found):
+                return self._value(found[0])
+            time.sleep(wait)
+        raise AssertionError("unreachable: _waits raises when time is up")
+
+    async def cancel(self, reason: str = "cancelled on request") -> str:
+        """End the job if it waits, ask it to end if it runs: cancelled, requested, final, unknown or busy."""
+        return (await self._app.cancel([self.id], reason=reason))[self.id]
+
+    def cancel_sync(self, reason: str = "cancelled on request") -> str:
+        return self._app.cancel_sync([self.id], reason=reason)[self.id]
+
+    def _value(self, found: Found) -> R:
+        # A result that could not be kept was dropped and flagged; the job succeeded all the same.
+        value: R = self._signature.decode_result(None if found.flag else found.result)
+        return value
+
+
+def _status(job: int, found: list[Found]) -> JobStatus:
+    if not found:
+        raise JobNotFound(job)
+    row = found[0]
+    return JobStatus(
+        row.job,
+        row.kind,
+        row.queue,
+        row.state,
+        row.attempt,
+        row.max_attempts,
+        row.created_at,
+        row.run_at,
+        row.finished_at,
+        json.loads(row.error) if row.error else None,
+        json.loads(row.progress) if row.progress else None,
+    )
+
+
+def _is_over(job: int, found: list[Found]) -> bool:
+    if not found:
+        raise JobNotFound(job)
+    row = found[0]
+    if row.state in FINAL and row.state != "succeeded":
+        error = json.loads(row.error) if row.error else {}
+        raise JobEnded(job=job, state=row.state, error=error)
+    return row.state == "succeeded"
+
+
+def _waits(job: int, timeout: str | timedelta | None) -> Iterator[float]:
+    """Growing waits: a job that ends soon is seen soon, one that takes hours is not asked after all day."""
+    limit = None if timeout is None else duration(timeout, name="timeout")
+    began = time.monotonic()
+    wait = 0.005
+    while True:
+        left = None if limit is None else limit.total_seconds() - (time.monotonic() - began)
+        if left is not None and left <= 0:
+            raise ResultTimeout(job=job, waited=compact(limit or timedelta()))
+        yield wait if left is None else min(wait, left)
+        wait = min(wait * 1.5, 0.5)

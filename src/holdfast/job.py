@@ -1,0 +1,182 @@
+"""A kind of job as its author sees it: a function that can be enqueued, typed by its own signature."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
+
+from holdfast.domain.duration import duration
+from holdfast.domain.job import NewJob, Policy
+from holdfast.domain.retry import Retry
+from holdfast.domain.uniqueness import Unique, unique_key
+from holdfast.errors import InvalidInput
+from holdfast.handle import Handle
+from holdfast.storage.jobs import OnConflict
+from holdfast.worker.kind import Kind
+
+if TYPE_CHECKING:
+    from holdfast.app import App
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+Length = str | timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[R]):
+    """A job with its arguments, ready to be enqueued together with others."""
+
+    kind: Kind
+    job: NewJob
+    on_conflict: OnConflict = "existing"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """What one enqueue asks for beyond its arguments; None where the kind's own choice stands."""
+
+    conn: object = None
+    delay: Length | None = None
+    at: datetime | None = None
+    priority: int | None = None
+    queue: str | None = None
+    unique: Unique | None = None
+    on_conflict: OnConflict = "existing"
+    deadline: Length | datetime | None = None
+    tags: Sequence[str] | None = None
+    retry: Retry | None = None
+    timeout: Length | None = None
+    keep: Length | None = None
+
+    def __post_init__(self) -> None:
+        if self.on_conflict not in ("existing", "raise", "replace"):
+            raise InvalidInput(f'on_conflict is {self.on_conflict!r}: give "existing", "raise" or "replace"')
+
+    def policy(self, own: Policy) -> Policy:
+        """The kind's policy with what was asked for here."""
+        changes: dict[str, Any] = {}
+        if self.priority is not None:
+            changes["priority"] = self.priority
+        if self.queue is not None:
+            changes["queue"] = self.queue
+        if self.tags is not None:
+            changes["tags"] = tuple(self.tags)
+        if self.retry is not None:
+            changes |= {"max_attempts": self.retry.max_attempts, "backoff": self.retry.stored}
+        if self.timeout is not None:
+            changes["timeout"] = duration(self.timeout, name="timeout")
+        if self.keep is not None:
+            changes["keep"] = duration(self.keep, name="keep")
+        return replace(own, **changes) if changes else own
+
+    def new_job(self, policy: Policy, args: str) -> NewJob:
+        is_moment = isinstance(self.deadline, datetime)
+        return NewJob(
+            policy,
+            args,
+            delay=None if self.delay is None else duration(self.delay, name="delay"),
+            run_at=self.at,
+            deadline_at=self.deadline if isinstance(self.deadline, datetime) else None,
+            deadline_in=None
+            if self.deadline is None or is_moment
+            else duration(self.deadline, name="deadline"),
+            unique_key=unique_key(self.unique, kind=policy.kind, args=args),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Using(Generic[P, R]):
+    """A job with options; made by `job.using(…)`."""
+
+    app: "App"
+    kind: Kind
+    options: Options
+    policy: Policy = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "policy", self.options.policy(self.kind.policy))
+
+    def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
+        """The job with these arguments, checked, to be given to `app.enqueue_many`."""
+        text = self.kind.signature.encode(args, kwargs)
+        return Call(self.kind, self.options.new_job(self.policy, text), self.options.on_conflict)
+
+    async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
+        """Write the job: on `conn`'s transaction if one was given, else in one of its own."""
+        return await self.app._enqueue(self.call(*args, **kwargs), self.options.conn)  # noqa: SLF001  # its face
+
+    def enqueue_sync(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
+        """The same, blocking."""
+        return self.app._enqueue_sync(self.call(*args, **kwargs), self.options.conn)  # noqa: SLF001  # its face
+
+
+class Job(Generic[P, R]):
+    """A kind of job, made by `@app.job`. The function itself is `job.function`."""
+
+    def __init__(self, app: "App", kind: Kind) -> None:
+        self._plain: Using[P, R] = Using(app, kind, Options())
+        self.app = app
+        self.kind = kind
+        self.function: Callable[..., Any] = kind.function
+        self.__doc__ = kind.function.__doc__
+        self.__name__ = kind.function.__name__
+        self.__qualname__ = kind.function.__qualname__
+        self.__module__ = kind.function.__module__
+
+    @property
+    def name(self) -> str:
+        return self.kind.name
+
+    def __repr__(self) -> str:
+        return f"<Job {self.name}>"
+
+    def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
+        """The job with these arguments, checked, to be given to `app.enqueue_many`."""
+        return self._plain.call(*args, **kwargs)
+
+    async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
+        """Write the job in a transaction of its own; `using(conn=…)` for yours."""
+        return await self._plain.enqueue(*args, **kwargs)
+
+    def enqueue_sync(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
+        """The same, blocking."""
+        return self._plain.enqueue_sync(*args, **kwargs)
+
+    def using(
+        self,
+        *,
+        conn: object = None,
+        delay: Length | None = None,
+        at: datetime | None = None,
+        priority: int | None = None,
+        queue: str | None = None,
+        unique: Unique | None = None,
+        on_conflict: OnConflict = "existing",
+        deadline: Length | datetime | None = None,
+        tags: Sequence[str] | None = None,
+        retry: Retry | None = None,
+        timeout: Length | None = None,
+        keep: Length | None = None,
+    ) -> Using[P, R]:
+        """The same job with options.
+
+        conn: your own connection or session, whose transaction decides. delay, at: run later. unique: a key,
+        names of arguments, or True; on_conflict: existing, raise or replace. deadline: final unless done by
+        then. timeout: of one attempt. keep: how long it is kept after its end, "0s" to forget it at once.
+        """
+        options = Options(
+            conn=conn,
+            delay=delay,
+            at=at,
+            priority=priority,
+            queue=queue,
+            unique=unique,
+            on_conflict=on_conflict,
+            deadline=deadline,
+            tags=tags,
+            retry=retry,
+            timeout=timeout,
+            keep=keep,
+        )
+        return Using(self.app, self.kind, options)

@@ -1,0 +1,43 @@
+"""A worker as a program or beside one: signals, background task, event loop."""
+
+import asyncio
+import signal
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from holdfast.worker.worker import Worker
+
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+
+async def run_until_stopped(worker: Worker) -> None:
+    """Until a signal asks to drain; a second one to stop at once."""
+    loop = asyncio.get_running_loop()
+    is_main = threading.current_thread() is threading.main_thread()
+    if is_main:
+        for number in _SIGNALS:
+            loop.add_signal_handler(number, worker.stopping.ask)
+    try:
+        await worker.run()
+    finally:
+        if is_main:
+            for number in _SIGNALS:
+                loop.remove_signal_handler(number)
+
+
+@asynccontextmanager
+async def worker_running(worker: Worker) -> AsyncIterator[Worker]:
+    """In the background while the block runs; then drained. Errors of the block stay as they are, so there is
+    no TaskGroup here, which would wrap them.
+    """
+    task = asyncio.create_task(worker.run(), name="holdfast-worker")
+    started = asyncio.ensure_future(worker.started.wait())
+    await asyncio.wait([task, started], return_when=asyncio.FIRST_COMPLETED)
+    started.cancel()
+    try:
+        if not task.done():
+            yield worker
+    finally:
+        worker.stopping.ask()
+        await task

@@ -1,0 +1,1 @@
+"""What happens, as facts; logs, metrics and traces are their readers."""

@@ -1,0 +1,125 @@
+"""Facts about work, emitted once and read by logs, hooks, metrics and traces."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+
+from holdfast.domain.failure import Failure
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptFact:
+    """Which attempt a fact is about."""
+
+    job: int
+    run: int
+    kind: str
+    queue: str
+    attempt: int
+    max_attempts: int
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptStarted:
+    of: AttemptFact
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptEnded:
+    """An attempt was settled. `outcome` is what the ledger says: succeeded, retried, failed, …"""
+
+    of: AttemptFact
+    outcome: str
+    took: timedelta
+    failure: Failure | None = None
+    delay: timedelta | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseLost:
+    """An attempt was taken away: it can no longer settle. `doing` says what it was about to do."""
+
+    of: AttemptFact
+    doing: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerStarted:
+    worker: int
+    queues: tuple[str, ...]
+    kinds: int
+    slots: int
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerStopped:
+    worker: int
+    released: int
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerWasLost:
+    """This worker did not renew in time: its attempts were aborted, and it begins anew."""
+
+    worker: int
+    aborted: int
+
+
+@dataclass(frozen=True, slots=True)
+class LeadershipChanged:
+    is_leader: bool
+    term: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ChoreDid:
+    """A chore moved rows. Nothing is emitted for nothing."""
+
+    chore: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChoreFailed:
+    chore: str
+    error: Exception
+
+
+@dataclass(frozen=True, slots=True)
+class HookFailed:
+    hook: str
+    kind: str
+    job: int
+    error: Exception
+
+
+Event = (
+    AttemptStarted
+    | AttemptEnded
+    | LeaseLost
+    | WorkerStarted
+    | WorkerStopped
+    | WorkerWasLost
+    | LeadershipChanged
+    | ChoreDid
+    | ChoreFailed
+    | HookFailed
+)
+Reader = Callable[[Event], None]
+
+_log = logging.getLogger("holdfast.telemetry")
+
+
+class Emitter:
+    """Tells every reader. A reader that fails is reported and never disturbs the work."""
+
+    def __init__(self, *readers: Reader) -> None:
+        self._readers = readers
+
+    def emit(self, event: Event) -> None:
+        for reader in self._readers:
+            try:
+                reader(event)
+            except Exception:  # noqa: BLE001  # reported
+                _log.exception("a reader of events failed: event=%r", event)

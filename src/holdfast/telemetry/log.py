@@ -1,0 +1,110 @@
+"""Events as log lines: one for each attempt at INFO, none for a heartbeat; key=value text or JSON."""
+
+import json
+import logging
+from datetime import UTC, datetime, timedelta
+from typing import assert_never
+
+from holdfast.domain.duration import compact
+from holdfast.domain.failure import Failure
+from holdfast.telemetry.events import (
+    AttemptEnded,
+    AttemptFact,
+    AttemptStarted,
+    ChoreDid,
+    ChoreFailed,
+    Event,
+    HookFailed,
+    LeadershipChanged,
+    LeaseLost,
+    WorkerStarted,
+    WorkerStopped,
+    WorkerWasLost,
+)
+
+logger = logging.getLogger("holdfast.worker")
+
+_BAD = ("failed", "expired")
+
+
+def log_event(event: Event) -> None:  # noqa: C901  # a line for each event
+    """The reader that writes to `holdfast.worker`. Its lines carry their facts as `extra` too."""
+    match event:
+        case AttemptStarted():
+            _line(logging.DEBUG, "attempt started", **_of(event.of))
+        case AttemptEnded():
+            level = logging.ERROR if event.outcome in _BAD else logging.INFO
+            _line(level, f"attempt {event.outcome}", **_of(event.of), **_ending(event))
+        case LeaseLost():
+            _line(logging.WARNING, f"lease lost, could not {event.doing}", **_of(event.of))
+        case WorkerStarted(worker, queues, kinds, slots):
+            _line(
+                logging.INFO,
+                "worker started",
+                worker=worker,
+                queues=",".join(queues),
+                kinds=kinds,
+                slots=slots,
+            )
+        case WorkerStopped(worker, released):
+            _line(logging.INFO, "worker stopped", worker=worker, released=released)
+        case WorkerWasLost(worker, aborted):
+            _line(logging.WARNING, "worker was lost, beginning anew", worker=worker, aborted=aborted)
+        case LeadershipChanged(is_leader, term):
+            _line(logging.INFO, "leading" if is_leader else "no longer leading", term=term)
+        case ChoreDid(chore, count):
+            _line(logging.INFO, f"chore {chore}", count=count)
+        case ChoreFailed(chore, error):
+            _line(logging.WARNING, f"chore {chore} failed", error=f"{type(error).__name__}: {error}")
+        case HookFailed(hook, kind, job, error):
+            logger.error("hook %s failed: kind=%s job=%s", hook, kind, job, exc_info=error)
+        case _:
+            assert_never(event)
+
+
+def _of(fact: AttemptFact) -> dict[str, object]:
+    attempt = f"{fact.attempt}/{fact.max_attempts}"
+    return {"job": fact.job, "kind": fact.kind, "queue": fact.queue, "attempt": attempt, "run": fact.run}
+
+
+def _ending(event: AttemptEnded) -> dict[str, object]:
+    facts: dict[str, object] = {"took": compact(_rounded(event.took))}
+    if event.delay is not None:
+        facts["delay"] = compact(_rounded(event.delay))
+    if event.failure is not None:
+        facts["code"] = event.failure.code
+        facts["error"] = _first_line(event.failure)
+    return facts
+
+
+def _first_line(failure: Failure) -> str:
+    text = f"{failure.type}: {failure.message}" if failure.type else failure.message
+    return text.splitlines()[0][:300] if text else ""
+
+
+def _rounded(length: timedelta) -> timedelta:
+    return timedelta(milliseconds=max(round(length / timedelta(milliseconds=1)), 1))
+
+
+def _line(level: int, message: str, **facts: object) -> None:
+    if logger.isEnabledFor(level):
+        text = " ".join(f"{name}={_value(value)}" for name, value in facts.items() if value is not None)
+        logger.log(level, "%s: %s", message, text, extra={"holdfast": {"event": message, **facts}})
+
+
+def _value(value: object) -> str:
+    text = str(value)
+    return json.dumps(text, ensure_ascii=False) if not text or any(c in text for c in ' "=\n') else text
+
+
+class JsonFormatter(logging.Formatter):
+    """One JSON object for each line, with the facts of Holdfast's own lines as members."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        moment = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        line: dict[str, object] = {"time": moment, "level": record.levelname, "logger": record.name}
+        facts = getattr(record, "holdfast", None)
+        line |= facts if isinstance(facts, dict) else {"message": record.getMessage()}
+        if record.exc_info:
+            line["exception"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False, default=str)

@@ -1,0 +1,1 @@
+"""Running jobs: fetch, attempt, settle, keep leases, and lead the chores."""

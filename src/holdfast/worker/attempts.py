@@ -1,0 +1,297 @@
+"""Attempts: each begun with a claimed run, ended with a transition for the settler. Five steps: read the
+arguments, call the handler, judge what it came to, decide what follows, settle.
+"""
+
+import asyncio
+import inspect
+import random
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
+from time import monotonic
+from typing import Any
+
+from holdfast.domain.backoff import from_json
+from holdfast.domain.failure import Code, Failure
+from holdfast.domain.outcome import Cancelled, Failed, Outcome, Released, Snoozed, Succeeded
+from holdfast.domain.outcome import Undecodable as NotDecoded
+from holdfast.domain.transition import Cancel as CancelJob
+from holdfast.domain.transition import Fail as FailJob
+from holdfast.domain.transition import Retry as RetryJob
+from holdfast.domain.transition import Run, Transition, decide
+from holdfast.domain.transition import Snooze as SnoozeJob
+from holdfast.errors import LeaseLost, Undecodable
+from holdfast.storage.runs import Answer, ClaimRow, Saving
+from holdfast.telemetry.events import AttemptEnded, AttemptStarted, Emitter, HookFailed
+from holdfast.telemetry.events import LeaseLost as LeaseWasLost
+from holdfast.worker.asks import Cancel, Fail, RetryLater, Snooze
+from holdfast.worker.callers import Caller
+from holdfast.worker.completion import Completion
+from holdfast.worker.context import Context, current
+from holdfast.worker.failures import from_error
+from holdfast.worker.held import Held, Stop
+from holdfast.worker.kind import Kinds, Style
+from holdfast.worker.notifier import LEADER
+from holdfast.worker.settler import Ending, Settler
+from holdfast.worker.slots import Slots
+
+Complete = Callable[[Context, Any], Completion]
+
+
+class Attempts:
+    """All that runs here. `held` holds every run from its claim until it is settled or lost."""
+
+    def __init__(
+        self,
+        kinds: Kinds,
+        callers: Mapping[Style, Caller],
+        settler: Settler,
+        *,
+        slots: Slots,
+        emitter: Emitter,
+        complete: Complete,
+        wake: Callable[[str], None],
+    ) -> None:
+        self._kinds = kinds
+        self._callers = callers
+        self._settler = settler
+        self._slots = slots
+        self._emitter = emitter
+        self._complete = complete
+        self._wake = wake
+        self._loop = asyncio.get_running_loop()
+        self._timer: asyncio.TimerHandle | None = None
+        self._hooks: set[asyncio.Task[None]] = set()
+        self.held: dict[int, Held] = {}
+
+    def begin(self, worker: int, queue: str, row: ClaimRow) -> None:
+        held = Held(worker, queue, row, self._kinds[row.kind])
+        self.held[held.run] = held
+        self._slots.take(queue)
+        held.task = self._loop.create_task(self._attempt(held))
+        self._watch(held)
+
+    def tell_to_stop(self, reason: Stop, *, worker: int | None = None) -> int:
+        """Tell all runs, or those of one worker."""
+        told = [held for held in self.held.values() if worker is None or held.worker == worker]
+        for held in told:
+            held.tell_to_stop(reason)
+            if reason is Stop.LOST:
+                self.held.pop(held.run, None)
+        return len(told)
+
+    def cancel(self, runs: list[int]) -> None:
+        """Somebody wants these runs cancelled."""
+        for run in runs:
+            if held := self.held.get(run):
+                held.tell_to_stop(Stop.CANCEL)
+
+    def lose(self, runs: list[int]) -> None:
+        """These runs were taken away one by one: by the leader, past their timeout, or they are settled."""
+        for run in runs:
+            held = self.held.get(run)
+            if held is not None and held.task is not None and not held.task.done():
+                held.tell_to_stop(Stop.LOST)
+                self.held.pop(run, None)
+
+    async def ended(self) -> None:
+        """Until every attempt has handed over its ending, and every hook has run."""
+        while tasks := [held.task for held in self.held.values() if held.task and not held.task.done()]:
+            await asyncio.wait(tasks)
+        while self._hooks:
+            await asyncio.wait(self._hooks)
+
+    def _watch(self, held: Held) -> None:
+        """One timer for the earliest timeout, whatever the number of runs."""
+        if self._timer is None or held.overdue_at < self._timer.when() - self._loop.time() + monotonic():
+            if self._timer is not None:
+                self._timer.cancel()
+            self._timer = self._loop.call_later(max(held.overdue_at - monotonic(), 0), self._time_out)
+
+    def _time_out(self) -> None:
+        self._timer = None
+        now = monotonic()
+        for held in list(self.held.values()):
+            if held.overdue_at <= now:
+                held.tell_to_stop(Stop.TIMEOUT)
+        left = [held.overdue_at for held in self.held.values() if held.stop is None]
+        if left:
+            self._timer = self._loop.call_later(max(min(left) - now, 0), self._time_out)
+
+    async def _attempt(self, held: Held) -> None:
+        context = Context(held, save_progress=self._save_progress, complete=self._complete)
+        caller = self._callers[held.kind.style]
+        error: BaseException | None = None
+        try:
+            outcome, error = await self._outcome(held, context, caller)
+        finally:
+            self._free_slot(held, caller)
+        if held.stop is Stop.LOST:
+            self._say_lost(held, context, f"settle as {type(outcome).__name__.lower()}")
+            return
+        if context._is_completed:  # noqa: SLF001  # it was settled in the handler's own transaction
+            self._after_own_commit(held, context, error)
+            return
+        transition = decide(self._run(held), outcome, random.random())  # noqa: S311  # spreads load
+        self._settler.put(
+            Ending(held, transition, self._state(context, transition), self._then(context, error))
+        )
+
+    async def _outcome(
+        self, held: Held, context: Context, caller: Caller
+    ) -> tuple[Outcome, BaseException | None]:
+        try:
+            arguments = held.kind.signature.decode(held.row.args)
+        except Undecodable as error:
+            age = datetime.now(UTC) - held.row.created_at
+            return NotDecoded(from_error(error, "decode_error"), age), error
+        current.set(context)
+        self._emitter.emit(AttemptStarted(held.fact))
+        if held.kind.hooks.on_start:
+            await self._hook("on_start", held, held.kind.hooks.on_start, context)
+        try:
+            result = await caller.call(held, context, arguments)
+        except asyncio.CancelledError as error:
+            return self._stopped(held, error), error
+        except Exception as error:  # noqa: BLE001  # whatever a handler raises is the end of its attempt
+            return self._raised(held, error), error
+        encoded = held.kind.signature.encode_result(result)
+        return Succeeded(encoded.text, encoded.flag), None
+
+    @staticmethod
+    def _stopped(held: Held, error: BaseException) -> Outcome:
+        match held.stop:
+            case Stop.TIMEOUT:
+                limit = timedelta(seconds=round(held.overdue_at - held.began, 3))
+                return Failed(Failure(f"took longer than its timeout of {limit}", "timeout", "TimeoutError"))
+            case Stop.CANCEL:
+                return Cancelled(Failure("cancelled on request", "cancelled"))
+            case Stop.SHUTDOWN | Stop.LOST:
+                return Released()
+            case None:
+                # Raised by the handler itself, such as from a task of its own that was cancelled.
+                return Failed(from_error(error))
+
+    @staticmethod
+    def _raised(held: Held, error: Exception) -> Outcome:  # noqa: PLR0911  # a return for each wish
+        match error:
+            case Snooze():
+                return Snoozed(error.delay)
+            case RetryLater():
+                return Failed(from_error(error), error.delay)
+            case Cancel():
+                return Cancelled(Failure(error.reason, "cancelled", "Cancel"))
+            case Fail():
+                return Failed(Failure(error.reason, "handler_error", "Fail"), is_retryable=False)
+            case LeaseLost():
+                return Failed(from_error(error, "lease_lost"))
+        retry = held.kind.retry
+        try:
+            delay, is_retryable = retry.chosen_delay(held.row.attempt, error), retry.is_retryable(error)
+        except Exception as worse:  # noqa: BLE001  # a policy is the user's code, too
+            worse.__context__ = error
+            return Failed(from_error(worse))
+        code: Code = getattr(error, "holdfast_code", "handler_error")
+        return Failed(from_error(error, code), delay, is_retryable)
+
+    @staticmethod
+    def _run(held: Held) -> Run:
+        row = held.row
+        return Run(row.attempt, row.max_attempts, from_json(row.backoff))
+
+    @staticmethod
+    def _state(context: Context, transition: Transition) -> str | None:
+        is_going_on = not isinstance(transition, CancelJob)
+        return context.saved_state() if is_going_on else None
+
+    def _then(
+        self, context: Context, error: BaseException | None
+    ) -> Callable[[Ending, Answer, str | None], None]:
+        def then(ending: Ending, answer: Answer, outcome: str | None) -> None:
+            held = ending.held
+            self.held.pop(held.run, None)
+            if answer == "lost":
+                self._say_lost(held, context, f"settle as {type(ending.transition).__name__.lower()}")
+            elif answer == "settled" and outcome is not None:
+                self._say_ended(held, context, ending.transition, outcome, error)
+
+        return then
+
+    def _after_own_commit(self, held: Held, context: Context, error: BaseException | None) -> None:
+        self.held.pop(held.run, None)
+        if error is not None:
+            context.log.error(
+                "raised after ctx.transaction() had completed the job; it is not tried again", exc_info=error
+            )
+        took = timedelta(seconds=monotonic() - held.began)
+        self._emitter.emit(AttemptEnded(held.fact, "succeeded", took))
+        self._call_later("on_success", held, held.kind.hooks.on_success, context)
+
+    def _say_ended(
+        self,
+        held: Held,
+        context: Context,
+        transition: Transition,
+        outcome: str,
+        error: BaseException | None,
+    ) -> None:
+        failure, delay = _failure_and_delay(transition)
+        if outcome in ("retried", "snoozed"):
+            self._wake(LEADER)
+        elif outcome == "released":
+            self._wake(held.queue)
+        took = timedelta(seconds=monotonic() - held.began)
+        self._emitter.emit(AttemptEnded(held.fact, outcome, took, failure, delay))
+        hooks = held.kind.hooks
+        if outcome == "succeeded":
+            self._call_later("on_success", held, hooks.on_success, context)
+        elif outcome in ("retried", "failed"):
+            self._call_later("on_failure", held, hooks.on_failure, context, error)
+            if outcome == "failed":
+                self._call_later("on_dead", held, hooks.on_dead, context, error)
+
+    def _say_lost(self, held: Held, context: Context, doing: str) -> None:
+        self.held.pop(held.run, None)
+        self._emitter.emit(LeaseWasLost(held.fact, doing))
+        self._call_later("on_lease_lost", held, held.kind.hooks.on_lease_lost, context)
+
+    def _call_later(self, name: str, held: Held, hook: Callable[..., Any] | None, *args: object) -> None:
+        if hook is not None:
+            task = self._loop.create_task(self._hook(name, held, hook, *args))
+            self._hooks.add(task)
+            task.add_done_callback(self._hooks.discard)
+
+    async def _hook(self, name: str, held: Held, hook: Callable[..., Any], *args: object) -> None:
+        """A failing hook never fails a job."""
+        try:
+            answer = hook(*args)
+            if inspect.isawaitable(answer):
+                await answer
+        except Exception as error:  # noqa: BLE001  # reported
+            self._emitter.emit(HookFailed(name, held.row.kind, held.job, error))
+
+    def _save_progress(self, held: Held, text: str) -> None:
+        saving = Saving(held.worker, held.job, held.run, progress=text)
+        self._loop.call_soon_threadsafe(self._settler.put_saving, saving)
+
+    def _free_slot(self, held: Held, caller: Caller) -> None:
+        zombie = caller.is_still_running(held)
+        if zombie is None:
+            self._slots.give_back(held.queue)
+        else:
+            zombie.add_done_callback(lambda _: self._give_back_later(held.queue))
+
+    def _give_back_later(self, queue: str) -> None:
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._slots.give_back, queue)
+
+
+def _failure_and_delay(transition: Transition) -> tuple[Failure | None, timedelta | None]:
+    match transition:
+        case RetryJob(delay, failure):
+            return failure, delay
+        case SnoozeJob(delay, failure):
+            return failure, delay
+        case FailJob(failure) | CancelJob(failure):
+            return failure, None
+        case _:
+            return None, None

@@ -1,0 +1,55 @@
+"""How a handler is called: awaited, in a thread, or in a child process that can be killed."""
+
+import asyncio
+import contextvars
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Protocol
+
+from holdfast.worker.context import Context
+from holdfast.worker.held import Held
+
+
+class Caller(Protocol):
+    async def call(self, held: Held, context: Context, arguments: dict[str, Any]) -> Any:
+        """Call the handler and give back what it returned. Cancelled when the run is told to stop."""
+
+    def is_still_running(self, held: Held) -> "Future[Any] | None":
+        """What outlived its call and cannot be stopped: its slot is not free before it ends."""
+
+
+class Coroutines:
+    """Awaits the handler in the attempt's own task."""
+
+    @staticmethod
+    async def call(held: Held, context: Context, arguments: dict[str, Any]) -> Any:
+        function = held.kind.function
+        return await (
+            function(context, **arguments) if held.kind.signature.takes_context else function(**arguments)
+        )
+
+    @staticmethod
+    def is_still_running(held: Held) -> Future[Any] | None:  # noqa: ARG004  # a task always ends with its call
+        return None
+
+
+class Threads:
+    """Calls plain functions in threads. Nobody can stop a thread: it sees `ctx.is_cancelled`, or runs to its
+    end, and keeps its slot until then.
+    """
+
+    def __init__(self, executor: ThreadPoolExecutor) -> None:
+        self._executor = executor
+        self._futures: dict[int, Future[Any]] = {}
+
+    async def call(self, held: Held, context: Context, arguments: dict[str, Any]) -> Any:
+        function = held.kind.function
+        positional = (context,) if held.kind.signature.takes_context else ()
+        variables = contextvars.copy_context()
+        future = self._executor.submit(variables.run, function, *positional, **arguments)
+        self._futures[held.run] = future
+        future.add_done_callback(lambda _: self._futures.pop(held.run, None))
+        return await asyncio.wrap_future(future)
+
+    def is_still_running(self, held: Held) -> Future[Any] | None:
+        future = self._futures.get(held.run)
+        return None if future is None or future.done() else future

@@ -1,0 +1,1 @@
+"""What the leader does, each chore in a loop of its own, all harmless under two leaders."""

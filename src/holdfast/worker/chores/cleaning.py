@@ -1,0 +1,104 @@
+"""Chores that keep cost flat: turn the ring, fold counters, prune what was kept long enough."""
+
+from datetime import timedelta
+
+from holdfast.domain.ring import Pace, next_moves
+from holdfast.errors import Conflict
+from holdfast.postgres.conversation import hold
+from holdfast.postgres.database import Database
+from holdfast.postgres.schema import Schema
+from holdfast.storage.chores import fold, prune, prune_counters
+from holdfast.storage.ring import LEFTOVERS, close, gather, look_at_ring, park, reopen, truncate, turn, unpark
+from holdfast.worker.chores.moving import LowWater
+from holdfast.worker.chores.pace import Did
+
+_FOLDED = 10_000
+_PRUNED = 1_000
+_KEEP_COUNTERS = timedelta(days=8)
+
+
+class RingTurner:
+    """Turns the ring, and clears what is behind: parks, gathers, closes, truncates, opens."""
+
+    def __init__(self, database: Database, schema: Schema, pace: Pace | None = None) -> None:
+        self._database = database
+        self._schema = schema
+        self._pace = pace or Pace()
+
+    async def once(self) -> Did:
+        ring = await self._database.run_one(look_at_ring(self._schema))
+        moves = next_moves(ring, self._pace)
+        version = ring.version
+        did = 0
+        if moves.turn_to is not None:
+            turned = await self._database.run(turn(self._schema, to=moves.turn_to, version=version))
+            if not turned:
+                return Did()
+            version = turned[0]
+            did = 1
+        for segment in moves.clear:
+            cleared = await self._clear(segment, version)
+            if cleared is None:
+                break
+            version = cleared
+        is_busy = bool(moves.turn_to is not None or moves.clear)
+        return Did(again_in=0.5 if is_busy or did else None)
+
+    async def _clear(self, segment: int, version: int) -> int | None:
+        """Empty one segment if it can be; the ring's version afterwards, None if somebody else changed it."""
+        while await self._database.run_one(park(self._schema, segment=segment)) == LEFTOVERS:
+            pass
+        await self._database.run_one(gather(self._schema, segment=segment))
+        closed = await self._database.run(close(self._schema, segment=segment, version=version))
+        if not closed:
+            return None
+        try:
+            async with self._database.transaction() as transaction:
+                await hold(truncate(self._schema, segment=segment), transaction.run)
+        except Conflict:
+            pass  # somebody is using it just now: next time
+        opened = await self._database.run(reopen(self._schema, segment=segment))
+        return opened[0] if opened else None
+
+
+class Unparker:
+    """Brings back what somebody can take by now."""
+
+    def __init__(self, database: Database, schema: Schema) -> None:
+        self._database = database
+        self._schema = schema
+
+    async def once(self) -> Did:
+        moved = await self._database.run_one(unpark(self._schema))
+        return Did(moved, is_more=moved == LEFTOVERS)
+
+
+class Folder:
+    """Folds tallies into counters. Its count is not worth a line in the log."""
+
+    def __init__(self, database: Database, schema: Schema) -> None:
+        self._database = database
+        self._schema = schema
+        self._since: int | None = None
+
+    async def once(self) -> Did:
+        done = await self._database.run_one(fold(self._schema, since=self._since, limit=_FOLDED))
+        # The next look begins a little before, for tallies that commit late; now and then from the beginning.
+        self._since = None if done.seen is None else max(done.seen - 1_000, 0)
+        return Did(is_more=done.folded == _FOLDED)
+
+
+class Pruner:
+    """Deletes what was kept long enough, until a pass is short."""
+
+    def __init__(self, database: Database, schema: Schema) -> None:
+        self._database = database
+        self._schema = schema
+        self._low_water = LowWater()
+
+    async def once(self) -> Did:
+        done = await self._database.run_one(prune(self._schema, since=self._low_water.next(), limit=_PRUNED))
+        self._low_water.saw(done)
+        if done.moved < _PRUNED:
+            await self._database.run(prune_counters(self._schema, keep=_KEEP_COUNTERS))
+        return Did(done.moved, is_more=done.moved == _PRUNED)

@@ -1,0 +1,28 @@
+"""All chores of the leader with their pace. Those on exact timers look again when something is due; the
+others wait longer and longer while there is nothing to do, so that an idle worker asks for little.
+"""
+
+from holdfast.postgres.database import Database
+from holdfast.postgres.schema import Schema
+from holdfast.storage.runs import Retention
+from holdfast.telemetry.events import Emitter
+from holdfast.worker.chores.cleaning import Folder, Pruner, RingTurner, Unparker
+from holdfast.worker.chores.moving import Expirer, Promoter, Rescuer, TimeoutEnforcer
+from holdfast.worker.chores.pace import Chore
+
+
+def chores_of(database: Database, schema: Schema, emitter: Emitter, retention: Retention) -> list[Chore]:
+    promote = Chore("promote", Promoter(database, schema).once, emitter, shortest=5, longest=30)
+    rescuer = Rescuer(database, schema, retention, on_rescued=promote.alarm.ring)
+    return [
+        promote,
+        Chore("expire", Expirer(database, schema, retention).once, emitter, shortest=1, longest=10),
+        Chore("rescue", rescuer.once, emitter, shortest=5, longest=10),
+        Chore(
+            "time out", TimeoutEnforcer(database, schema, retention).once, emitter, shortest=10, longest=30
+        ),
+        Chore("ring", RingTurner(database, schema).once, emitter, shortest=1, longest=8),
+        Chore("unpark", Unparker(database, schema).once, emitter, shortest=1, longest=15),
+        Chore("fold", Folder(database, schema).once, emitter, shortest=5, longest=20),
+        Chore("prune", Pruner(database, schema).once, emitter, shortest=5, longest=60),
+    ]

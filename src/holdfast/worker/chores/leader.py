@@ -1,0 +1,104 @@
+"""Leadership as a leased row on the database's clock, and the chores that run only while we hold it."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from time import monotonic
+
+from holdfast.errors import DatabaseError
+from holdfast.postgres.database import Database
+from holdfast.postgres.schema import Schema
+from holdfast.storage.workers import lead, step_down
+from holdfast.telemetry.events import Emitter, LeadershipChanged
+from holdfast.worker.chores.pace import Chore
+from holdfast.worker.service import Alarm
+
+
+class Leader:
+    """Tries to lead, leads for as long as it can renew, and stops its chores before its lease runs out."""
+
+    def __init__(
+        self,
+        database: Database,
+        schema: Schema,
+        emitter: Emitter,
+        chores: Sequence[Chore],
+        *,
+        worker: Callable[[], int | None],
+        lease: timedelta = timedelta(seconds=10),
+    ) -> None:
+        self._database = database
+        self._schema = schema
+        self._emitter = emitter
+        self._chores = chores
+        self._worker = worker
+        self._lease = lease
+        self._alarm = Alarm()
+        self.is_leader = False
+
+    def wake(self, *chores: str) -> None:
+        """Something has happened that these chores wait for."""
+        for chore in self._chores:
+            if chore.name in chores:
+                chore.alarm.ring()
+
+    async def run(self) -> None:
+        try:
+            while True:
+                until = await self._try()
+                if until is not None:
+                    await self._lead(until)
+                else:
+                    await self._alarm.sleep(self._lease.total_seconds() / 2)
+        finally:
+            await asyncio.shield(self._step_down())
+
+    async def _try(self) -> float | None:
+        """Until when we may believe to lead, counted from before we asked."""
+        worker = self._worker()
+        if worker is None:
+            return None
+        sent_at = monotonic()
+        try:
+            async with asyncio.timeout(self._lease.total_seconds()):
+                terms = await self._database.run(lead(self._schema, worker=worker, lease=self._lease))
+        except (DatabaseError, TimeoutError):
+            return None
+        if not terms:
+            return None
+        if not self.is_leader:
+            self.is_leader = True
+            self._emitter.emit(LeadershipChanged(is_leader=True, term=terms[0]))
+        return sent_at + self._lease.total_seconds()
+
+    async def _lead(self, until: float) -> None:
+        try:
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(chore.run(), name=f"chore-{chore.name}") for chore in self._chores]
+                try:
+                    await self._renew(until)
+                finally:
+                    for task in tasks:
+                        task.cancel()
+        finally:
+            self.is_leader = False
+            self._emitter.emit(LeadershipChanged(is_leader=False, term=None))
+
+    async def _renew(self, until: float) -> None:
+        """Until the lease could not be renewed in time, or somebody else has it."""
+        while True:
+            await self._alarm.sleep(max((until - monotonic()) / 2, 0.05))
+            renewed = await self._try()
+            if renewed is not None:
+                until = renewed
+            elif monotonic() >= until - self._lease.total_seconds() / 5:
+                return
+
+    async def _step_down(self) -> None:
+        worker = self._worker()
+        if worker is not None:
+            try:
+                async with asyncio.timeout(2):
+                    await self._database.run(step_down(self._schema, worker=worker))
+            except (DatabaseError, TimeoutError):
+                pass  # the lease runs out by itself

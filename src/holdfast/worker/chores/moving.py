@@ -1,0 +1,127 @@
+"""Chores on exact timers: promote what is due, expire what is late, rescue what is lost."""
+
+import random
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from time import monotonic
+
+from holdfast.postgres.conversation import hold
+from holdfast.postgres.database import Database
+from holdfast.postgres.schema import Schema
+from holdfast.storage.chores import BATCH, Pass, expire, next_due, promote, rescue, rescue_overdue
+from holdfast.storage.runs import Retention
+from holdfast.storage.workers import forget_lost, mark_lost
+from holdfast.worker.chores.pace import Did
+
+PROMOTED = 4_000
+FULL_LOOK = 30.0
+_LATE_COMMITS = timedelta(seconds=2)
+_TIMEOUT_GRACE = timedelta(seconds=30)
+_REMEMBER_LOST = timedelta(hours=1)
+
+
+class LowWater:
+    """Where the next look may begin: a little before the last row seen, for transactions that commit late,
+    and from the beginning now and then.
+    """
+
+    def __init__(self) -> None:
+        self._since: datetime | None = None
+        self._full_at = 0.0
+
+    def next(self) -> datetime | None:
+        if self._since is None or monotonic() >= self._full_at:
+            self._full_at = monotonic() + FULL_LOOK
+            return None
+        return self._since - _LATE_COMMITS
+
+    def saw(self, done: Pass) -> None:
+        if done.seen is not None:
+            self._since = done.seen if self._since is None else max(self._since, done.seen)
+
+    def lower(self, moment: datetime) -> None:
+        """Somebody scheduled something before what we have seen."""
+        if self._since is not None:
+            self._since = min(self._since, moment)
+
+
+class Promoter:
+    """Moves jobs whose time has come, and answers exactly when the next one comes."""
+
+    def __init__(self, database: Database, schema: Schema) -> None:
+        self._database = database
+        self._schema = schema
+        self.low_water = LowWater()
+
+    async def once(self) -> Did:
+        since = self.low_water.next()
+        done = await self._database.run_one(promote(self._schema, since=since, limit=PROMOTED))
+        self.low_water.saw(done)
+        if done.moved == PROMOTED:
+            return Did(done.moved, is_more=True)
+        due = await self._database.run_one(next_due(self._schema, since=since))
+        return Did(done.moved, again_in=None if due.run is None else due.run.total_seconds())
+
+
+class Expirer:
+    """Ends waiting jobs whose deadline has passed."""
+
+    def __init__(self, database: Database, schema: Schema, retention: Retention) -> None:
+        self._database = database
+        self._schema = schema
+        self._retention = retention
+        self._low_water = LowWater()
+
+    async def once(self) -> Did:
+        since = self._low_water.next()
+        done = await self._database.run_one(expire(self._schema, since=since, retention=self._retention))
+        self._low_water.saw(done)
+        return Did(done.moved, is_more=done.moved >= BATCH)
+
+
+class Rescuer:
+    """Marks workers whose lease ran out, and takes their runs away."""
+
+    def __init__(
+        self, database: Database, schema: Schema, retention: Retention, on_rescued: Callable[[], None]
+    ) -> None:
+        self._database = database
+        self._schema = schema
+        self._retention = retention
+        self._on_rescued = on_rescued
+
+    async def once(self) -> Did:
+        await self._database.run(mark_lost(self._schema))
+        async with self._database.transaction() as transaction:
+            rescued = await hold(
+                rescue(self._schema, luck=random.random(), retention=self._retention),  # noqa: S311
+                transaction.run,
+            )
+        if rescued:
+            self._on_rescued()
+        if len(rescued) == BATCH:
+            return Did(len(rescued), is_more=True)
+        await self._database.run(forget_lost(self._schema, keep=_REMEMBER_LOST))
+        return Did(len(rescued))
+
+
+class TimeoutEnforcer:
+    """Takes away runs whose worker is alive but did not enforce their timeout."""
+
+    def __init__(self, database: Database, schema: Schema, retention: Retention) -> None:
+        self._database = database
+        self._schema = schema
+        self._retention = retention
+
+    async def once(self) -> Did:
+        async with self._database.transaction() as transaction:
+            taken = await hold(
+                rescue_overdue(
+                    self._schema,
+                    luck=random.random(),  # noqa: S311
+                    grace=_TIMEOUT_GRACE,
+                    retention=self._retention,
+                ),
+                transaction.run,
+            )
+        return Did(len(taken), is_more=len(taken) == BATCH)

@@ -1,0 +1,55 @@
+"""How a chore is repeated: at once while there is more, then after waits that grow while there is nothing."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from holdfast.errors import DatabaseError
+from holdfast.telemetry.events import ChoreDid, ChoreFailed, Emitter
+from holdfast.worker.service import Alarm
+
+
+@dataclass(frozen=True, slots=True)
+class Did:
+    """What one turn of a chore did: how many rows, whether there is more at once, and when to look again."""
+
+    count: int = 0
+    is_more: bool = False
+    again_in: float | None = None
+
+
+class Chore:
+    """One chore. Tests call `once`; the leader runs `run`."""
+
+    def __init__(
+        self,
+        name: str,
+        once: Callable[[], Awaitable[Did]],
+        emitter: Emitter,
+        *,
+        shortest: float,
+        longest: float,
+    ) -> None:
+        self.name = name
+        self.once = once
+        self.alarm = Alarm()
+        self._emitter = emitter
+        self._shortest = shortest
+        self._longest = longest
+
+    async def run(self) -> None:
+        wait = self._shortest
+        while True:
+            try:
+                did = await self.once()
+            except DatabaseError as error:
+                self._emitter.emit(ChoreFailed(self.name, error))
+                await self.alarm.sleep(min(2.0, self._longest))
+                continue
+            if did.count:
+                self._emitter.emit(ChoreDid(self.name, did.count))
+            if did.is_more:
+                await asyncio.sleep(0)
+                continue
+            wait = self._shortest if did.count else min(wait * 2, self._longest)
+            await self.alarm.sleep(wait if did.again_in is None else min(did.again_in, self._longest))

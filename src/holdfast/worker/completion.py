@@ -1,0 +1,104 @@
+"""`ctx.transaction()`: the handler's writes, its follow-up jobs and the job's completion in one commit."""
+
+from contextlib import AsyncExitStack, ExitStack
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from holdfast.domain.transition import Complete
+from holdfast.errors import InvalidInput, LeaseLost
+from holdfast.postgres.blocking import BlockingDatabase
+from holdfast.postgres.borrowed import run_on, run_on_blocking
+from holdfast.postgres.database import Database
+from holdfast.postgres.schema import Schema
+from holdfast.postgres.statement import Statement
+from holdfast.storage.runs import Retention, Settled, Settlement, settle
+from holdfast.worker.ownership import committing, committing_blocking
+
+if TYPE_CHECKING:
+    from holdfast.worker.context import Context
+
+
+class Completion:
+    """Entered by `async with` or by `with`. The job is completed as the last statement before the commit, so
+    the fence is checked when the writes are done, and its lock lasts no longer than the commit.
+    """
+
+    def __init__(
+        self,
+        context: "Context",
+        connection: object,
+        *,
+        database: Database,
+        blocking: BlockingDatabase,
+        schema: Schema,
+        retention: Retention,
+    ) -> None:
+        self._context = context
+        self._connection = connection
+        self._database = database
+        self._blocking = blocking
+        self._schema = schema
+        self._retention = retention
+        self._async_stack = AsyncExitStack()
+        self._stack = ExitStack()
+        self._own: Any = None
+
+    async def __aenter__(self) -> Any:
+        self._check("begin a transaction")
+        if self._connection is not None:
+            await self._async_stack.enter_async_context(committing(self._connection))
+            self._own = self._connection
+        else:
+            transaction = await self._async_stack.enter_async_context(self._database.transaction())
+            self._own = transaction.connection
+        return self._own
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None:
+            await self._async_stack.__aexit__(kind, error, trace)
+            return
+        async with self._async_stack:
+            self._check("commit")
+            self._judge(await run_on(self._own, self._statement()))
+        self._context._is_completed = True  # noqa: SLF001  # the other half of one idea
+
+    def __enter__(self) -> Any:
+        self._check("begin a transaction")
+        if self._connection is not None:
+            self._stack.enter_context(committing_blocking(self._connection))
+            self._own = self._connection
+        else:
+            transaction = self._stack.enter_context(self._blocking.transaction())
+            self._own = transaction.connection
+        return self._own
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None:
+            self._stack.__exit__(kind, error, trace)
+            return
+        with self._stack:
+            self._check("commit")
+            self._judge(run_on_blocking(self._own, self._statement()))
+        self._context._is_completed = True  # noqa: SLF001  # the other half of one idea
+
+    def _check(self, doing: str) -> None:
+        if self._context.is_lost:
+            raise self._lost(doing)
+        if self._context._is_completed:  # noqa: SLF001  # the other half of one idea
+            raise InvalidInput("this job is completed already: ctx.transaction() can be used once in a run")
+
+    def _judge(self, answers: list[Settled]) -> None:
+        if answers[0].answer != "settled":
+            raise self._lost("commit")
+
+    def _lost(self, doing: str) -> LeaseLost:
+        return LeaseLost(job=self._context.job.id, run=self._context.fencing_token, doing=doing)
+
+    def _statement(self) -> Statement[Settled]:
+        held = self._context._held  # noqa: SLF001  # the other half of one idea
+        settlement = Settlement(held.worker, held.job, held.run, Complete("null", None))
+        return settle(self._schema, [settlement], retention=self._retention)

@@ -1,0 +1,120 @@
+"""What a handler knows of its own run, and what it can do with it."""
+
+import json
+import logging
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from holdfast.domain.failure import storable
+from holdfast.worker.held import Held, Stop
+
+if TYPE_CHECKING:
+    from holdfast.worker.completion import Completion
+
+current: ContextVar["Context"] = ContextVar("holdfast_context")
+
+
+@dataclass(frozen=True, slots=True)
+class JobFacts:
+    """What was asked for."""
+
+    id: int
+    kind: str
+    queue: str
+    priority: int
+    max_attempts: int
+    created_at: datetime
+    deadline_at: datetime | None
+    tags: tuple[str, ...]
+
+
+class Context:
+    """Given to a handler whose first parameter is annotated with it."""
+
+    def __init__(
+        self,
+        held: Held,
+        *,
+        save_progress: Callable[[Held, str], None],
+        complete: Callable[["Context", Any], "Completion"],
+    ) -> None:
+        row = held.row
+        self._held = held
+        self._save_progress = save_progress
+        self._complete = complete
+        self._state: dict[str, Any] | None = None
+        self._is_completed = False
+        self.job = JobFacts(
+            held.job,
+            row.kind,
+            held.queue,
+            row.priority,
+            row.max_attempts,
+            row.created_at,
+            row.deadline_at,
+            tuple(row.tags or ()),
+        )
+        self.log = logging.LoggerAdapter(
+            logging.getLogger(f"holdfast.job.{row.kind}"),
+            {"job": held.job, "run": held.run, "attempt": row.attempt},
+        )
+
+    @property
+    def attempt(self) -> int:
+        """Which try this is; the first is 1."""
+        return self._held.row.attempt
+
+    @property
+    def fencing_token(self) -> int:
+        """A number that grows with every run of any job: a system that remembers the greatest one that it has
+        seen can refuse a run that was taken over.
+        """
+        return self._held.run
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether this run should stop: cancelled, timed out, lost or shutting down. For plain functions,
+        which nobody can interrupt.
+        """
+        return self._held.stop is not None
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether the lease is gone: nothing of this run can be written any more."""
+        return self._held.stop is Stop.LOST
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """A dict that survives retries, snoozes and releases. A crash leaves what the run began with."""
+        if self._state is None:
+            stored = json.loads(self._held.row.state) if self._held.row.state else {}
+            self._state = stored if isinstance(stored, dict) else {}
+        return self._state
+
+    def progress(self, value: float | None = None, note: str | None = None, **facts: object) -> None:
+        """Say how far this run has come. Cheap: the newest word is written soon, behind the fence."""
+        said: dict[str, object] = {"value": value, "note": note, **facts}
+        text = json.dumps(
+            {name: v for name, v in said.items() if v is not None}, default=str, allow_nan=False
+        )
+        self._save_progress(self._held, storable(text).replace("\\u0000", "\\ufffd"))
+
+    def transaction(self, connection: object = None) -> "Completion":
+        """A transaction that completes this job with the writes in it: both, or neither.
+
+        `async with ctx.transaction() as conn:` in a coroutine, `with …` in a plain function. Give your own
+        SQLAlchemy session or connection to commit that one. Refused with LeaseLost if the run was taken away.
+        """
+        return self._complete(self, connection)
+
+    def saved_state(self) -> str | None:
+        """The state as JSON text, if the handler has touched it."""
+        return None if self._state is None else json.dumps(self._state, allow_nan=False)
+
+
+def facts_of(context: Context) -> Mapping[str, object]:
+    """For log formatters: what is running in this task or thread."""
+    return {"job": context.job.id, "run": context.fencing_token, "attempt": context.attempt}

@@ -1,0 +1,116 @@
+"""Claims jobs for free slots: claimed means begun. Sleeps until a wake-up, a free slot or the next poll."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from datetime import timedelta
+
+from holdfast.errors import DatabaseError
+from holdfast.postgres.database import Database
+from holdfast.postgres.schema import Schema
+from holdfast.storage.runs import ClaimRow, claim, look
+from holdfast.worker.service import Alarm
+from holdfast.worker.slots import Slots
+
+BATCH = 500
+
+_log = logging.getLogger("holdfast.worker")
+
+
+class Fetcher:
+    """Knows which queues may have something: woken ones, and those whose last claim came back full."""
+
+    def __init__(
+        self,
+        database: Database,
+        schema: Schema,
+        slots: Slots,
+        kinds: tuple[str, ...],
+        *,
+        poll: timedelta,
+        worker: Callable[[], int | None],
+        begin: Callable[[int, str, ClaimRow], None],
+        is_clogged: Callable[[], bool],
+    ) -> None:
+        self._database = database
+        self._schema = schema
+        self._slots = slots
+        self._kinds = kinds
+        self._poll = poll.total_seconds()
+        self._worker = worker
+        self._begin = begin
+        self._is_clogged = is_clogged
+        self._alarm = Alarm()
+        self._promising: dict[str, None] = dict.fromkeys(slots.queues)
+        self._closed: int | None = None
+        self._is_resting = False
+        self._busy = asyncio.Lock()
+
+    async def rest(self) -> None:
+        """Claim nothing from now on. A claim under way is waited for: what it brings is not forgotten."""
+        self._is_resting = True
+        async with self._busy:
+            pass
+
+    def wake(self, queue: str | None = None) -> None:
+        """Something may be ready in this queue; None: in any."""
+        if queue is None:
+            self._promising.update(dict.fromkeys(self._slots.queues))
+        elif queue in self._slots.queues:
+            self._promising[queue] = None
+        else:
+            return
+        self._alarm.ring()
+
+    def slot_freed(self) -> None:
+        if self._promising:
+            self._alarm.ring()
+
+    async def run(self) -> None:
+        while True:
+            try:
+                if await self.once():
+                    continue
+                if not await self._alarm.sleep(self._poll) and not self._promising:
+                    await self._look()
+            except DatabaseError as error:
+                _log.debug("fetching waits for the database: %s", error)
+                self._promising.update(dict.fromkeys(self._slots.queues))
+                await asyncio.sleep(min(1.0, self._poll))
+
+    async def once(self) -> bool:
+        """Claim once from each promising queue that has a free slot. Whether anything was claimed."""
+        claimed = False
+        for queue in [name for name in self._promising if self._slots.free(name) > 0]:
+            async with self._busy:
+                worker = self._worker()
+                if worker is None or self._is_resting or self._is_clogged():
+                    return False
+                # Taken off before asking: a wake-up that comes while the claim is under way puts it on again.
+                self._promising.pop(queue, None)
+                claimed |= await self._claim(worker, queue, min(self._slots.free(queue), BATCH))
+        return claimed
+
+    async def _claim(self, worker: int, queue: str, limit: int) -> bool:
+        rows = await self._database.run(
+            claim(
+                self._schema, worker=worker, queue=queue, kinds=self._kinds, limit=limit, closed=self._closed
+            )
+        )
+        self._closed = rows[0].closed
+        jobs = [row for row in rows if row.job is not None]
+        if len(jobs) == limit:
+            self._promising[queue] = None
+        for row in jobs:
+            self._begin(worker, queue, row)
+        return bool(jobs)
+
+    async def _look(self) -> None:
+        """The poll: one question for all queues."""
+        seen = (
+            await self._database.run(
+                look(self._schema, queues=self._slots.queues, kinds=self._kinds, closed=self._closed)
+            )
+        )[0]
+        self._closed = seen.closed
+        self._promising.update(dict.fromkeys(seen.queues))

@@ -1,0 +1,66 @@
+"""A run that this process holds: what was claimed, until when it may go on, and why it was told to stop."""
+
+import asyncio
+from collections.abc import Callable
+from enum import Enum
+from time import monotonic
+
+from holdfast.storage.runs import ClaimRow
+from holdfast.telemetry.events import AttemptFact
+from holdfast.worker.kind import Kind
+
+
+class Stop(Enum):
+    """Why an attempt is told to stop before its handler has ended."""
+
+    TIMEOUT = "timeout"
+    CANCEL = "cancel request"
+    LOST = "lost lease"
+    SHUTDOWN = "shutdown"
+
+
+class Held:
+    """One run. Changed only on the event loop; the lease keeper's thread reads `run` and `job`."""
+
+    __slots__ = (
+        "began",
+        "job",
+        "kind",
+        "on_stop",
+        "overdue_at",
+        "queue",
+        "row",
+        "run",
+        "stop",
+        "task",
+        "worker",
+    )
+
+    def __init__(self, worker: int, queue: str, row: ClaimRow, kind: Kind) -> None:
+        assert row.job is not None, "a row that only tells of the ring"  # noqa: S101  # a mistake of this package
+        self.worker = worker
+        self.queue = queue
+        self.row = row
+        self.job = row.job
+        self.run = row.run
+        self.kind = kind
+        self.began = monotonic()
+        self.overdue_at = self.began + (row.timeout_at - row.started_at).total_seconds()
+        self.stop: Stop | None = None
+        self.task: asyncio.Task[None] | None = None
+        self.on_stop: Callable[[Stop], None] | None = None
+
+    @property
+    def fact(self) -> AttemptFact:
+        row = self.row
+        return AttemptFact(self.job, self.run, row.kind, self.queue, row.attempt, row.max_attempts)
+
+    def tell_to_stop(self, reason: Stop) -> None:
+        """A lost lease overrides whatever was said before: then nothing may be written any more."""
+        if self.stop is not None and reason is not Stop.LOST:
+            return
+        self.stop = reason
+        if self.on_stop is not None:
+            self.on_stop(reason)
+        elif self.task is not None:
+            self.task.cancel()

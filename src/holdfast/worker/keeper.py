@@ -1,0 +1,152 @@
+"""Keeps this worker's lease from a thread of its own: a handler that blocks the event loop loses nothing.
+
+The deadline is counted on the local monotonic clock from before the renewal was sent: the process never
+believes in its lease for longer than the database does.
+"""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from time import monotonic
+
+from holdfast.domain.transition import Release
+from holdfast.errors import DatabaseError
+from holdfast.postgres.blocking import BlockingDatabase
+from holdfast.postgres.schema import Schema
+from holdfast.storage.runs import Heartbeat, Settlement, renew, settle
+
+_log = logging.getLogger("holdfast.worker")
+
+_RETRY_SECONDS = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Beats:
+    """How long a lease lasts, and how often it is renewed."""
+
+    lease: timedelta = timedelta(seconds=30)
+    interval: timedelta = timedelta(seconds=5)
+
+    @property
+    def margin(self) -> float:
+        """How long before its end we stop believing in a lease."""
+        return min(2.0, self.lease.total_seconds() / 5)
+
+
+class LeaseKeeper:
+    """Entered around everything that runs. Its callbacks are called on the event loop."""
+
+    def __init__(
+        self,
+        database: BlockingDatabase,
+        schema: Schema,
+        beats: Beats,
+        *,
+        held: Callable[[], Sequence[int]],
+        on_news: Callable[[int, Heartbeat], None],
+        on_lost: Callable[[int], None],
+    ) -> None:
+        self._database = database
+        self._schema = schema
+        self._beats = beats
+        self._held = held
+        self._on_news = on_news
+        self._on_lost = on_lost
+        self._poked = threading.Event()
+        self._is_stopping = False
+        self._worker: int | None = None
+        self._valid_until = 0.0
+        self._unknown: set[int] = set()
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def begin(self, worker: int, sent_at: float) -> None:
+        """Keep this worker's lease, which was asked for at `sent_at`."""
+        self._unknown = set()
+        self._valid_until = sent_at + self._beats.lease.total_seconds()
+        self._worker = worker
+        self.poke()
+
+    def poke(self) -> None:
+        """Beat now: somebody wants a run cancelled, or a worker has begun."""
+        self._poked.set()
+
+    async def run(self) -> None:
+        """Serve until cancelled; the thread is gone when this returns."""
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.Thread(target=self._keep, name="holdfast-lease-keeper", daemon=True)
+        self._thread.start()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            self._is_stopping = True
+            self._poked.set()
+            await asyncio.shield(asyncio.to_thread(self._thread.join, 10))
+
+    def _keep(self) -> None:
+        wait = self._beats.interval.total_seconds()
+        while not self._is_stopping:
+            self._poked.wait(wait)
+            self._poked.clear()
+            worker = self._worker
+            if worker is None or self._is_stopping:
+                continue
+            wait = self._beat(worker)
+
+    def _beat(self, worker: int) -> float:
+        """Renew once; answers how long to wait until the next time."""
+        sent_at = monotonic()
+        try:
+            news = self._database.run_one(
+                renew(self._schema, worker=worker, lease=self._beats.lease, runs=self._held())
+            )
+            if news.is_alive:
+                self._valid_until = sent_at + self._beats.lease.total_seconds()
+                self._give_back(worker, news)
+        except DatabaseError as error:
+            _log.debug("the lease of worker %d could not be renewed: %s", worker, error)
+            return self._without_renewal(worker)
+        except Exception:  # noqa: BLE001  # a keeper that dies loses everything that runs
+            _log.exception("the lease keeper met an error, and goes on")
+            return self._without_renewal(worker)
+        if news.is_alive:
+            self._call(self._on_news, worker, news)
+            return self._beats.interval.total_seconds()
+        self._end(worker)
+        return self._beats.interval.total_seconds()
+
+    def _without_renewal(self, worker: int) -> float:
+        left = self._valid_until - self._beats.margin - monotonic()
+        if left <= 0:
+            self._end(worker)
+        return min(_RETRY_SECONDS, max(left, 0.01))
+
+    def _end(self, worker: int) -> None:
+        """The lease is gone, or must be taken as gone: whatever runs under it has to stop."""
+        if self._worker == worker:
+            self._worker = None
+            self._call(self._on_lost, worker)
+
+    def _give_back(self, worker: int, news: Heartbeat) -> None:
+        """A lease that this process does not know of, at two beats in a row, is left from a claim whose reply
+        was lost: nobody runs it here, so it goes back with its attempt refunded.
+        """
+        unknown = dict(zip(news.unknown_runs, news.unknown_jobs, strict=True))
+        twice = [run for run in unknown if run in self._unknown]
+        if twice:
+            _log.warning("releasing %d runs that were claimed but never arrived", len(twice))
+            self._database.run(
+                settle(self._schema, [Settlement(worker, unknown[run], run, Release()) for run in twice])
+            )
+        self._unknown = set(unknown)
+
+    def _call(self, function: Callable[..., None], *args: object) -> None:
+        assert self._loop is not None, "started by run()"  # noqa: S101  # a mistake of this package
+        try:
+            self._loop.call_soon_threadsafe(function, *args)
+        except RuntimeError:
+            _log.debug("the event loop is closed; the lease keeper ends")
+            self._is_stopping = True

@@ -1,0 +1,57 @@
+"""What a worker knows of a kind of job: the function, how its arguments are read, how it is called."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from holdfast.codec.signature import Signature
+from holdfast.domain.job import Policy
+from holdfast.domain.retry import Retry
+
+if TYPE_CHECKING:
+    from holdfast.worker.context import Context
+
+Style = Literal["coroutine", "thread", "process"]
+Hook = Callable[["Context"], Awaitable[None] | None]
+ErrorHook = Callable[["Context", BaseException], Awaitable[None] | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Hooks:
+    """What is called when something happens to a job. Those of a job win over those of the app."""
+
+    on_start: Hook | None = None
+    on_success: Hook | None = None
+    on_failure: ErrorHook | None = None
+    on_dead: ErrorHook | None = None
+    on_lease_lost: Hook | None = None
+
+    def over(self, general: "Hooks") -> "Hooks":
+        """These where they are given, the general ones elsewhere."""
+        return Hooks(
+            self.on_start or general.on_start,
+            self.on_success or general.on_success,
+            self.on_failure or general.on_failure,
+            self.on_dead or general.on_dead,
+            self.on_lease_lost or general.on_lease_lost,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of job. `memory_limit` (bytes) is for child processes."""
+
+    policy: Policy
+    function: Callable[..., Any]
+    signature: Signature
+    retry: Retry = field(default_factory=Retry)
+    style: Style = "coroutine"
+    memory_limit: int | None = None
+    hooks: Hooks = field(default_factory=Hooks)
+
+    @property
+    def name(self) -> str:
+        return self.policy.kind
+
+
+Kinds = Mapping[str, Kind]

@@ -1,0 +1,119 @@
+"""Tells workers of new jobs after they were committed: one coalesced NOTIFY, from a task or thread.
+
+A NOTIFY inside the enqueue's own transaction takes a lock that all such commits share.
+"""
+
+import asyncio
+import logging
+import queue
+import threading
+from collections.abc import Iterable
+from contextlib import suppress
+
+from holdfast.domain.job import NewJob
+from holdfast.errors import DatabaseClosed, DatabaseError
+from holdfast.postgres.blocking import BlockingDatabase
+from holdfast.postgres.database import Database
+from holdfast.postgres.options import PoolOptions
+from holdfast.postgres.schema import Schema
+from holdfast.postgres.statement import Statement
+
+_log = logging.getLogger("holdfast.producer")
+
+_PAUSE = 0.003
+
+
+LEADER = ""
+"""Stands for the leader, who is told that something is due later."""
+
+# Nothing that concerns a job goes over such connections, so their commits need not wait for the disk.
+HINTS = PoolOptions(pool_min_conns=1, pool_max_conns=1, synchronous_commit=False)
+
+
+def wishes(jobs: Iterable[NewJob]) -> set[str]:
+    """Who is to be woken for new jobs: their queues, or the leader."""
+    return {LEADER if job.delay or job.run_at else job.policy.queue for job in jobs}
+
+
+def _wake(schema: Schema, names: set[str]) -> Statement[object]:
+    return Statement(
+        "wake",
+        f"/* {schema.name}.wake */ select pg_notify(channel, payload)"  # noqa: S608  # a checked name
+        " from unnest(%(channels)s::text[], %(payloads)s::text[]) as w (channel, payload)",
+        {
+            "channels": [f"{schema.name}.{'ready' if name else 'due'}" for name in sorted(names)],
+            "payloads": sorted(names),
+        },
+        lambda nothing: nothing,
+    )
+
+
+class Notifier:
+    """Sends at once when idle; what comes while a NOTIFY is under way goes with the next one."""
+
+    def __init__(self, database: Database, schema: Schema) -> None:
+        self._database = database
+        self._schema = schema
+        self._names: set[str] = set()
+        self._task: asyncio.Task[None] | None = None
+
+    def tell(self, names: set[str]) -> None:
+        self._names |= names
+        if self._task is None or self._task.done():
+            self._task = asyncio.get_running_loop().create_task(self._send())
+
+    async def finish(self) -> None:
+        """Until everything was said. Missed wake-ups only cost the wait for a poll."""
+        if self._task is not None:
+            with suppress(asyncio.CancelledError):
+                await self._task
+
+    async def _send(self) -> None:
+        while self._names:
+            names, self._names = self._names, set()
+            try:
+                await self._database.run(_wake(self._schema, names))
+            except (DatabaseError, DatabaseClosed) as error:
+                _log.debug("a wake-up could not be sent, workers will poll: %s", error)
+                return
+            if self._names:
+                await asyncio.sleep(_PAUSE)
+
+
+class BlockingNotifier:
+    """The same from a thread, for callers without an event loop."""
+
+    def __init__(self, database: BlockingDatabase, schema: Schema) -> None:
+        self._database = database
+        self._schema = schema
+        self._wishes: queue.SimpleQueue[set[str] | None] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._thread: threading.Thread | None = None
+
+    def tell(self, names: set[str]) -> None:
+        with self._lock:
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(target=self._send, name="holdfast-notifier", daemon=True)
+                self._thread.start()
+        self._wishes.put(names)
+
+    def finish(self) -> None:
+        thread = self._thread
+        if thread is not None and thread.is_alive():
+            self._wishes.put(None)
+            thread.join(5)
+
+    def _send(self) -> None:
+        while (names := self._wishes.get()) is not None:
+            together = set(names)
+            is_last = False
+            while not self._wishes.empty():
+                more = self._wishes.get()
+                is_last = is_last or more is None
+                together |= more or set()
+            try:
+                self._database.run(_wake(self._schema, together))
+            except (DatabaseError, DatabaseClosed) as error:
+                _log.debug("a wake-up could not be sent, workers will poll: %s", error)
+            if is_last:
+                return

@@ -1,0 +1,43 @@
+"""Services that outlive others, shown by indentation: each runs until the block that it serves is left."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Protocol
+
+
+class Service(Protocol):
+    async def run(self) -> None:
+        """Serve until cancelled. Leaving by itself or by an error ends everything that it serves."""
+
+
+@asynccontextmanager
+async def running(*services: Service) -> AsyncIterator[None]:
+    """Run services around a block. It is cancelled when one of them fails, and they when it is left."""
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(service.run(), name=type(service).__name__) for service in services]
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+
+
+class Alarm:
+    """Sleep that others can end: a wake-up that comes before the sleep ends it at once."""
+
+    def __init__(self) -> None:
+        self._event = asyncio.Event()
+
+    def ring(self) -> None:
+        self._event.set()
+
+    async def sleep(self, seconds: float) -> bool:
+        """Whether it was rung, and not only time that passed."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._event.wait()
+        except TimeoutError:
+            return False
+        self._event.clear()
+        return True

@@ -1,0 +1,133 @@
+"""Settles runs in batches: while one is under way the next one gathers, so a lone run waits for nobody."""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from holdfast.domain.failure import Failure
+from holdfast.domain.transition import Fail, Transition
+from holdfast.errors import DatabaseError, StatementFailed
+from holdfast.postgres.database import Database
+from holdfast.postgres.schema import Schema
+from holdfast.postgres.statement import Statement
+from holdfast.storage.runs import Answer, Retention, Saving, Settled, Settlement, save, settle
+from holdfast.worker.held import Held, Stop
+
+BATCH = 500
+_RETRY_SECONDS = 0.2
+
+_log = logging.getLogger("holdfast.worker")
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """A run, what is to happen to its job, and who wants to know what became of it."""
+
+    held: Held
+    transition: Transition
+    state: str | None
+    then: Callable[["Ending", Answer, str | None], None]
+
+
+class Settler:
+    """Owns the endings that are not settled yet. A lost connection only delays them: twice is once."""
+
+    def __init__(self, database: Database, schema: Schema, retention: Retention) -> None:
+        self._database = database
+        self._schema = schema
+        self._retention = retention
+        self._gathering: list[Ending] = []
+        self._saving: dict[int, Saving] = {}
+        self._stirred = asyncio.Event()
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    @property
+    def backlog(self) -> int:
+        return len(self._gathering)
+
+    def put(self, ending: Ending) -> None:
+        self._gathering.append(ending)
+        self._idle.clear()
+        self._stirred.set()
+
+    def put_saving(self, saving: Saving) -> None:
+        """The newest progress of a run replaces one that was not written yet."""
+        self._saving[saving.run] = saving
+        self._stirred.set()
+
+    async def drained(self) -> None:
+        """Until everything that was put is settled."""
+        await self._idle.wait()
+
+    async def run(self) -> None:
+        while True:
+            await self._stirred.wait()
+            self._stirred.clear()
+            while self._gathering or self._saving:
+                await self.once()
+            self._idle.set()
+
+    async def once(self) -> None:
+        """Write one batch. What fails for the database's sake stays, in order, for the next one."""
+        batch, self._gathering = self._gathering[:BATCH], self._gathering[BATCH:]
+        savings, self._saving = self._saving, {}
+        batch = [ending for ending in batch if not self._is_forbidden(ending)]
+        try:
+            await self._save(batch, savings)
+            if batch:
+                self._tell(batch, await self._database.run(self._statement(batch)))
+        except StatementFailed as error:
+            await self._apart(batch, error)
+        except DatabaseError as error:
+            _log.debug("settling %d runs waits for the database: %s", len(batch), error)
+            self._gathering = batch + self._gathering
+            await asyncio.sleep(_RETRY_SECONDS)
+        except asyncio.CancelledError:
+            self._gathering = batch + self._gathering
+            raise
+
+    async def _apart(self, batch: list[Ending], error: StatementFailed) -> None:
+        """Postgres refuses something in this batch: settle each run by itself, so that one bad row never
+        holds up the others. The bad one ends as failed, with Postgres's reason.
+        """
+        for ending in batch:
+            failure = Failure(f"its outcome could not be stored: {error}", "handler_error")
+            for transition in (ending.transition, Fail(failure)):
+                single = replace(ending, transition=transition, state=None)
+                with suppress(StatementFailed):
+                    self._tell([single], await self._database.run(self._statement([single])))
+                    break
+
+    async def _save(self, batch: list[Ending], savings: dict[int, Saving]) -> None:
+        for ending in batch:
+            if ending.state is not None:
+                held = ending.held
+                earlier = savings.get(held.run)
+                progress = earlier.progress if earlier else None
+                savings[held.run] = Saving(held.worker, held.job, held.run, ending.state, progress)
+        if savings:
+            await self._database.run(save(self._schema, list(savings.values())))
+
+    def _statement(self, batch: list[Ending]) -> Statement[Settled]:
+        return settle(
+            self._schema,
+            [Settlement(e.held.worker, e.held.job, e.held.run, e.transition) for e in batch],
+            retention=self._retention,
+        )
+
+    def _is_forbidden(self, ending: Ending) -> bool:
+        """A run whose lease this process no longer holds is not even tried: somebody else may have it."""
+        if ending.held.stop is not Stop.LOST:
+            return False
+        ending.then(ending, "lost", None)
+        return True
+
+    @staticmethod
+    def _tell(batch: list[Ending], answers: list[Settled]) -> None:
+        by_run = {answer.run: answer for answer in answers}
+        for ending in batch:
+            answer = by_run[ending.held.run]
+            ending.then(ending, answer.answer, answer.outcome)

@@ -1,0 +1,30 @@
+"""How a worker is told to stop: once to drain, twice to stop at once."""
+
+import asyncio
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import Any
+
+
+class Stopping:
+    def __init__(self) -> None:
+        self.draining = asyncio.Event()
+        self.hurried = asyncio.Event()
+
+    def ask(self) -> None:
+        """The first time asks to drain, the second time to hurry."""
+        if self.draining.is_set():
+            self.hurried.set()
+        self.draining.set()
+
+    async def unless_hurried(self, waiting: Coroutine[Any, Any, None]) -> None:
+        """Wait for something, or until somebody is in a hurry."""
+        tasks = [asyncio.ensure_future(waiting), asyncio.ensure_future(self.hurried.wait())]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in tasks:
+                task.cancel()
+            for task in tasks:
+                with suppress(asyncio.CancelledError):
+                    await task

@@ -1,0 +1,295 @@
+"""A worker: services nested by what must outlive what, one identity in the database at a time."""
+
+import asyncio
+import logging
+import os
+import socket
+from collections.abc import AsyncIterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from time import monotonic
+from typing import Any
+
+from holdfast.domain.transition import Release
+from holdfast.domain.versions import judge
+from holdfast.errors import DatabaseError
+from holdfast.postgres.blocking import BlockingDatabase
+from holdfast.postgres.conversation import hold
+from holdfast.postgres.database import Database
+from holdfast.postgres.dsn import Dsn
+from holdfast.postgres.listener import Listener
+from holdfast.postgres.migrations.version import explained, read_version
+from holdfast.postgres.notification import Gap, Notified
+from holdfast.postgres.options import PoolOptions
+from holdfast.postgres.schema import Schema
+from holdfast.storage.migrations import known_version
+from holdfast.storage.runs import Heartbeat, Settlement, renew, settle
+from holdfast.storage.session import SETTINGS
+from holdfast.storage.workers import register, retire
+from holdfast.telemetry.events import Emitter, WorkerStarted, WorkerStopped, WorkerWasLost
+from holdfast.worker.attempts import Attempts
+from holdfast.worker.callers import Caller, Coroutines, Threads
+from holdfast.worker.chores.duties import chores_of
+from holdfast.worker.chores.leader import Leader
+from holdfast.worker.completion import Completion
+from holdfast.worker.context import Context
+from holdfast.worker.fetcher import Fetcher
+from holdfast.worker.held import Stop
+from holdfast.worker.keeper import LeaseKeeper
+from holdfast.worker.kind import Kinds, Style
+from holdfast.worker.notifier import HINTS, Notifier
+from holdfast.worker.options import WorkerOptions
+from holdfast.worker.processes import Processes
+from holdfast.worker.service import running
+from holdfast.worker.settler import Settler
+from holdfast.worker.slots import Slots
+from holdfast.worker.stopping import Stopping
+
+_log = logging.getLogger("holdfast.worker")
+
+_CLOGGED = 5_000
+
+
+class Worker:
+    """Runs jobs of the given kinds until told to stop."""
+
+    def __init__(
+        self,
+        dsn: str | Dsn,
+        kinds: Kinds,
+        options: WorkerOptions,
+        *,
+        schema: Schema,
+        emitter: Emitter,
+        version: str,
+    ) -> None:
+        self._dsn = dsn if isinstance(dsn, Dsn) else Dsn.parse(dsn)
+        self._kinds = kinds
+        self._options = options
+        self._schema = schema
+        self._emitter = emitter
+        self._version = version
+        self._id: int | None = None
+        self.stopping = Stopping()
+        self.started = asyncio.Event()
+
+    @property
+    def id(self) -> int | None:
+        """Who we are in the database; None before the start and while a lost identity is being replaced."""
+        return self._id
+
+    async def run(self) -> None:
+        """Until `stopping` is asked to drain. Nothing claimed is forgotten on the way out."""
+        async with self._connected() as (hot, calm, blocking, notifier):
+            await self._check_schema(calm)
+            settler = Settler(hot, self._schema, self._options.retention)
+            slots = Slots(self._options.queues, lambda: fetcher.slot_freed())  # noqa: PLW0108  # made below
+            async with self._callers() as callers:
+                attempts = Attempts(
+                    self._kinds,
+                    callers,
+                    settler,
+                    slots=slots,
+                    emitter=self._emitter,
+                    complete=self._completing(calm, blocking),
+                    wake=lambda name: notifier.tell({name}),
+                )
+                fetcher = self._fetcher(hot, slots, attempts, settler)
+                leader = self._leader(calm)
+                keeper = self._keeper(blocking, attempts)
+                listener = self._listener(calm)
+                self._keeper_now, self._attempts, self._fetcher_now = keeper, attempts, fetcher
+                async with listener:
+                    self._subscribe(listener, fetcher, leader, keeper)
+                    async with running(keeper):
+                        await self._register(calm)
+                        async with running(settler):
+                            async with running(
+                                fetcher, *([leader] if self._options.is_leading_allowed else [])
+                            ):
+                                self.started.set()
+                                await self.stopping.draining.wait()
+                                await fetcher.rest()
+                            released = await self._drain(attempts, settler)
+                        await self._retire(calm, released)
+
+    async def _drain(self, attempts: Attempts, settler: Settler) -> int:
+        """Wait for what runs, then tell it to stop, with its attempts refunded. A second signal hurries."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._options.grace.total_seconds()):
+                await self.stopping.unless_hurried(attempts.ended())
+        released = attempts.tell_to_stop(Stop.SHUTDOWN)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(10):
+                await attempts.ended()
+                await settler.drained()
+        return released
+
+    @asynccontextmanager
+    async def _connected(self) -> AsyncIterator[tuple[Database, Database, BlockingDatabase, Notifier]]:
+        """Claims and settles have connections of their own, so that no chore or handler is in their way."""
+        hot = Database(
+            self._dsn, PoolOptions(pool_min_conns=2, pool_max_conns=2), purpose="worker", session=SETTINGS
+        )
+        calm = Database(self._dsn, PoolOptions(pool_min_conns=1), purpose="chores", session=SETTINGS)
+        blocking = BlockingDatabase(
+            self._dsn, PoolOptions(pool_min_conns=1, reply_timeout="5s", pool_timeout="5s"), purpose="leases"
+        )
+        hints = Database(self._dsn, HINTS, purpose="notifier")
+        notifier = Notifier(hints, self._schema)
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(hot)
+            await stack.enter_async_context(calm)
+            await stack.enter_async_context(hints)
+            stack.callback(blocking.close)
+            stack.push_async_callback(notifier.finish)
+            yield hot, calm, blocking, notifier
+
+    async def _check_schema(self, database: Database) -> None:
+        known = known_version()
+        with explained(self._schema, known=known):
+            found = (await database.run(read_version(self._schema)))[0]
+        judge(found, known=known, schema=self._schema.name)
+
+    @asynccontextmanager
+    async def _callers(self) -> AsyncIterator[dict[Style, Caller]]:
+        slots = sum(self._options.queues.values())
+        executor = ThreadPoolExecutor(min(slots, 1_000), thread_name_prefix="holdfast-job")
+        async with Processes() as processes:
+            try:
+                yield {"coroutine": Coroutines(), "thread": Threads(executor), "process": processes}
+            finally:
+                executor.shutdown(wait=False, cancel_futures=True)
+
+    def _completing(self, database: Database, blocking: BlockingDatabase) -> Any:
+        def complete(context: Context, connection: object) -> Completion:
+            return Completion(
+                context,
+                connection,
+                database=database,
+                blocking=blocking,
+                schema=self._schema,
+                retention=self._options.retention,
+            )
+
+        return complete
+
+    def _fetcher(self, database: Database, slots: Slots, attempts: Attempts, settler: Settler) -> Fetcher:
+        return Fetcher(
+            database,
+            self._schema,
+            slots,
+            tuple(self._kinds),
+            poll=self._options.poll,
+            worker=lambda: self._id,
+            begin=attempts.begin,
+            is_clogged=lambda: settler.backlog >= _CLOGGED,
+        )
+
+    def _leader(self, database: Database) -> Leader:
+        return Leader(
+            database,
+            self._schema,
+            self._emitter,
+            chores_of(database, self._schema, self._emitter, self._options.retention),
+            worker=lambda: self._id,
+            lease=self._options.leader_lease,
+        )
+
+    def _keeper(self, blocking: BlockingDatabase, attempts: Attempts) -> LeaseKeeper:
+        def heard(worker: int, news: Heartbeat) -> None:
+            if worker == self._id:
+                attempts.cancel(news.to_cancel)
+                attempts.lose(news.missing)
+
+        return LeaseKeeper(
+            blocking,
+            self._schema,
+            self._options.beats,
+            held=lambda: list(attempts.held),
+            on_news=heard,
+            on_lost=self._on_lost,
+        )
+
+    def _listener(self, database: Database) -> Listener:
+        if not database.pooler.keeps_sessions:
+            return Listener.off("behind a transaction-mode pooler")
+        return Listener(lambda: database.dedicated(purpose="listener"))
+
+    def _subscribe(self, listener: Listener, fetcher: Fetcher, leader: Leader, keeper: LeaseKeeper) -> None:
+        name = self._schema.name
+
+        def ready(news: Notified | Gap) -> None:
+            fetcher.wake(news.payload if isinstance(news, Notified) else None)
+
+        def cancelled(news: Notified | Gap) -> None:
+            if isinstance(news, Gap) or news.payload == str(self._id):
+                keeper.poke()
+
+        listener.subscribe(f"{name}.ready", ready)
+        listener.subscribe(f"{name}.cancel", cancelled)
+        listener.subscribe(f"{name}.due", lambda _: leader.wake("promote"))
+        listener.subscribe(f"{name}.leader", lambda _: leader.wake("unpark"))
+
+    async def _register(self, database: Database) -> None:
+        sent_at = monotonic()
+        worker = await database.run_one(
+            register(
+                self._schema,
+                host=socket.gethostname(),
+                pid=os.getpid(),
+                version=self._version,
+                queues=tuple(self._options.queues),
+                kinds=tuple(self._kinds),
+                slots=sum(self._options.queues.values()),
+                lease=self._options.beats.lease,
+            )
+        )
+        self._calm = database
+        self._keeper_now.begin(worker, sent_at)
+        self._id = worker
+        self._fetcher_now.wake()
+        self._emitter.emit(
+            WorkerStarted(
+                worker, tuple(self._options.queues), len(self._kinds), sum(self._options.queues.values())
+            )
+        )
+
+    def _on_lost(self, worker: int) -> None:
+        """Our lease is gone: abort what ran under it, and begin anew under another identity."""
+        if worker != self._id:
+            return
+        self._id = None
+        aborted = self._attempts.tell_to_stop(Stop.LOST, worker=worker)
+        self._emitter.emit(WorkerWasLost(worker, aborted))
+        if not self.stopping.draining.is_set():
+            self._beginning_anew = asyncio.get_running_loop().create_task(self._begin_anew())
+
+    async def _begin_anew(self) -> None:
+        while self._id is None and not self.stopping.draining.is_set():
+            try:
+                await self._register(self._calm)
+            except DatabaseError as error:
+                _log.debug("registering waits for the database: %s", error)
+                await asyncio.sleep(0.5)
+
+    async def _retire(self, database: Database, released: int) -> None:
+        """Leave nothing behind: a claim whose reply was lost is released too."""
+        worker = self._id
+        if worker is None:
+            return
+        with suppress(DatabaseError, TimeoutError):
+            async with asyncio.timeout(10):
+                left = await database.run_one(
+                    renew(self._schema, worker=worker, lease=self._options.beats.lease, runs=())
+                )
+                if left.unknown_runs:
+                    await database.run(settle(self._schema, _releases(worker, left)))
+                async with database.transaction() as transaction:
+                    await hold(retire(self._schema, worker=worker), transaction.run)
+        self._emitter.emit(WorkerStopped(worker, released))
+
+
+def _releases(worker: int, left: Heartbeat) -> Sequence[Settlement]:
+    pairs = zip(left.unknown_jobs, left.unknown_runs, strict=True)
+    return [Settlement(worker, job, run, Release()) for job, run in pairs]
