@@ -1,0 +1,50 @@
+"""What must be true of the tables whatever happened: each job in exactly one place, nothing without a job."""
+
+from typing import Any, LiteralString
+
+import psycopg
+
+# Each of these lists what should not be there.
+FLAWS: dict[str, LiteralString] = {
+    "jobs that are not in exactly one place": """
+        select j.id, array_agg(p.place) filter (where p.place is not null)
+          from holdfast.job j
+          left join (select job, 'ready' as place from holdfast.ready
+                     union all select job, 'scheduled' from holdfast.scheduled
+                     union all select job, 'lease' from holdfast.lease
+                     union all select job, 'final' from holdfast.ledger where is_final) p on p.job = j.id
+         group by j.id having count(p.place) <> 1""",
+    "rows that wait or run without a job": """
+        select job, place
+          from (select job, 'ready' as place from holdfast.ready
+                union all select job, 'scheduled' from holdfast.scheduled
+                union all select job, 'lease' from holdfast.lease
+                union all select job, 'dead' from holdfast.dead) p
+         where not exists (select from holdfast.job j where j.id = p.job)""",
+    "leases without a worker": """
+        select job, worker from holdfast.lease l
+         where not exists (select from holdfast.worker w where w.id = l.worker)""",
+    "dead that did not fail, and failed that are not dead": """
+        select coalesce(d.job, f.job), d.run, f.run
+          from holdfast.dead d
+          full join (select l.job, l.run from holdfast.ledger l join holdfast.job j on j.id = l.job
+                      where l.is_final and l.outcome = 'failed') f on f.job = d.job and f.run = d.run
+         where d.job is null or f.job is null""",
+    "active jobs that share a unique key, or do not hold theirs": """
+        select j.id, j.queue, j.unique_key, k.job
+          from holdfast.job j
+          left join holdfast.unique_key k on k.queue = j.queue and k.key = j.unique_key
+         where j.unique_key is not null and k.job is distinct from j.id
+           and not exists (select from holdfast.ledger l where l.job = j.id and l.is_final)""",
+    "keys of which nothing will ever remind": """
+        select k.queue, k.key, k.job
+          from holdfast.unique_key k
+         where not exists (select from holdfast.job j where j.id = k.job)
+           and not exists (select from holdfast.ledger l where l.job = k.job and l.is_final)""",
+}
+
+
+def flaws(connection: psycopg.Connection[Any]) -> dict[str, list[tuple[Any, ...]]]:
+    """Empty when all is well."""
+    found = {name: connection.execute(query).fetchall() for name, query in FLAWS.items()}
+    return {name: rows for name, rows in found.items() if rows}

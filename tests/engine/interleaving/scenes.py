@@ -1,0 +1,67 @@
+"""How stories begin: a job that runs, one that died, one whose way is blocked."""
+
+from contextlib import AbstractContextManager
+from datetime import timedelta
+from typing import Any
+
+from engine.interleaving.party import Party
+from holdfast.domain.failure import Failure
+from holdfast.domain.job import Policy
+from holdfast.domain.transition import Complete, Fail, Release, Retry, Snooze
+from holdfast.storage.runs import ClaimRow
+
+SECOND = timedelta(seconds=1)
+MINUTE = timedelta(minutes=1)
+YEAR = timedelta(days=365)
+
+DONE = Complete('{"sent": true}', None)
+RETRY = Retry(SECOND, Failure("the server did not answer"))
+FAIL = Fail(Failure("the address does not exist"))
+SNOOZE = Snooze(SECOND)
+RELEASE = Release()
+
+
+def running(party: Party, policy: Policy | None = None, **when: Any) -> tuple[int, int, ClaimRow]:
+    """A job under way: its worker, its id and its run."""
+    worker = party.worker()
+    job = party.enqueue(policy, **when)
+    [run] = party.claim(worker)
+    assert run.job == job
+    return worker, job, run
+
+
+def dead(party: Party, **when: Any) -> int:
+    worker, job, run = running(party, **when)
+    assert party.settle(worker, run, FAIL).outcome == "failed"
+    return job
+
+
+def lost(party: Party, worker: int) -> None:
+    """A minute passes for this party, and the worker did not beat."""
+    party.pass_time(MINUTE)
+    assert party.mark_lost() == [worker]
+
+
+def blocking_ready(party: Party, job: int, *, segment: int = 0) -> AbstractContextManager[None]:
+    """Whoever moves this job to ready has to wait in the middle of his statement."""
+    return party.holding(
+        "insert into holdfast.ready (queue, priority, job, segment, kind, attempt)"
+        " values ('default', 5, %s, %s, 'mail', 0)",
+        job,
+        segment,
+    )
+
+
+def blocking_runs(party: Party) -> AbstractContextManager[None]:
+    """Whoever needs a number for a run has to wait: a claim that has taken jobs and not leased them yet."""
+    return party.holding("alter sequence holdfast.run no cycle")
+
+
+def blocking_ids(party: Party) -> AbstractContextManager[None]:
+    """Whoever enqueues has to wait, with his snapshot taken and nothing written."""
+    return party.holding("alter sequence holdfast.job_id_seq no cycle")
+
+
+def blocking_tallies(party: Party) -> AbstractContextManager[None]:
+    """Whoever ends a job has to wait before he counts it, frees its key and writes the ledger."""
+    return party.holding("alter sequence holdfast.tally_id_seq no cycle")
