@@ -52,9 +52,9 @@ class Party(Engine):
         on_conflict: jobs.OnConflict = "existing",
         policy: Policy | None = None,
         args: Mapping[str, object] | None = None,
-        delay: timedelta | None = None,
+        **when: Any,
     ) -> jobs.Enqueued:
-        new = NewJob(policy or Policy("mail"), args_json(args or {}), unique_key=key, delay=delay)
+        new = NewJob(policy or Policy("mail"), args_json(args or {}), unique_key=key, **when)
         [row] = self.hold(
             jobs.enqueue_many(SCHEMA, [new], on_conflict=on_conflict, notify=True, now=self.now)
         )

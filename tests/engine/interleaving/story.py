@@ -40,8 +40,15 @@ class Pending(Generic[R]):
 
     def waits_for(self, holder: Party) -> "Pending[R]":
         """Come back once the server says that this party waits for that one."""
+        return self._until(lambda: holder.pid in self._story.blockers(self.party))
+
+    def waits(self) -> "Pending[R]":
+        """Come back once the server says that this party waits for anybody."""
+        return self._until(lambda: bool(self._story.blockers(self.party)))
+
+    def _until(self, is_stuck: Callable[[], bool]) -> "Pending[R]":
         deadline = time.monotonic() + PATIENCE
-        while holder.pid not in self._story.blockers(self.party):
+        while not is_stuck():
             assert self.is_alive, f"it did not wait: {self._answers or self._errors}"
             assert time.monotonic() < deadline, "it never had to wait"
             time.sleep(0.002)

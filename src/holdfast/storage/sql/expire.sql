@@ -39,10 +39,10 @@ with clock as materialized (
     from stopped, clock
 ), freed as (
   delete from {schema}.unique_key u
-   using (select k.ctid as place from stopped s
+   using (select k.queue, k.key from stopped s
             join {schema}.unique_key k on k.job = s.job
              for update of k skip locked) f
-   where u.ctid = f.place
+   where u.queue = f.queue and u.key = f.key
 ), forgotten as (
   delete from {schema}.job j using stopped s where s.keep = interval '0' and j.id = s.job
 ), unsaved as (
