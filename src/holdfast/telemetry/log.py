@@ -31,10 +31,12 @@ def log_event(event: Event) -> None:  # noqa: C901  # a line for each event
     """The reader that writes to `holdfast.worker`. Its lines carry their facts as `extra` too."""
     match event:
         case AttemptStarted():
-            _line(logging.DEBUG, "attempt started", **_of(event.of))
+            if logger.isEnabledFor(logging.DEBUG):
+                _line(logging.DEBUG, "attempt started", **_of(event.of))
         case AttemptEnded():
             level = logging.ERROR if event.outcome in _BAD else logging.INFO
-            _line(level, f"attempt {event.outcome}", **_of(event.of), **_ending(event))
+            if logger.isEnabledFor(level):
+                _line(level, f"attempt {event.outcome}", **_of(event.of), **_ending(event))
         case LeaseLost():
             _line(logging.WARNING, f"lease lost, could not {event.doing}", **_of(event.of))
         case WorkerStarted(worker, queues, kinds, slots):
@@ -87,9 +89,8 @@ def _rounded(length: timedelta) -> timedelta:
 
 
 def _line(level: int, message: str, **facts: object) -> None:
-    if logger.isEnabledFor(level):
-        text = " ".join(f"{name}={_value(value)}" for name, value in facts.items() if value is not None)
-        logger.log(level, "%s: %s", message, text, extra={"holdfast": {"event": message, **facts}})
+    text = " ".join(f"{name}={_value(value)}" for name, value in facts.items() if value is not None)
+    logger.log(level, "%s: %s", message, text, extra={"holdfast": {"event": message, **facts}})
 
 
 def _value(value: object) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from holdfast.domain.failure import storable
@@ -41,13 +42,17 @@ class Context:
         save_progress: Callable[[Held, str], None],
         complete: Callable[["Context", Any], "Completion"],
     ) -> None:
-        row = held.row
         self._held = held
         self._save_progress = save_progress
         self._complete = complete
         self._state: dict[str, Any] | None = None
         self._is_completed = False
-        self.job = JobFacts(
+
+    @cached_property
+    def job(self) -> JobFacts:
+        """What was asked for. Made when it is looked at: most handlers never do."""
+        held, row = self._held, self._held.row
+        return JobFacts(
             held.job,
             row.kind,
             held.queue,
@@ -57,9 +62,14 @@ class Context:
             row.deadline_at,
             tuple(row.tags or ()),
         )
-        self.log = logging.LoggerAdapter(
-            logging.getLogger(f"holdfast.job.{row.kind}"),
-            {"job": held.job, "run": held.run, "attempt": row.attempt},
+
+    @cached_property
+    def log(self) -> "logging.LoggerAdapter[logging.Logger]":
+        """A logger whose records carry job, run and attempt."""
+        held = self._held
+        return logging.LoggerAdapter(
+            logging.getLogger(f"holdfast.job.{held.row.kind}"),
+            {"job": held.job, "run": held.run, "attempt": held.row.attempt},
         )
 
     @property

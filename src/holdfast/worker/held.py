@@ -52,6 +52,7 @@ class Held:
 
     @property
     def fact(self) -> AttemptFact:
+        """For telemetry."""
         row = self.row
         return AttemptFact(self.job, self.run, row.kind, self.queue, row.attempt, row.max_attempts)
 
