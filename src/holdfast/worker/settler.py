@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from holdfast.domain.failure import Failure
 from holdfast.domain.transition import Fail, Transition
 from holdfast.errors import DatabaseError, StatementFailed
+from holdfast.postgres.conversation import Conversation, hold
 from holdfast.postgres.database import Database
 from holdfast.postgres.schema import Schema
-from holdfast.postgres.statement import Statement
-from holdfast.storage.runs import Answer, Retention, Saving, Settled, Settlement, save, settle
+from holdfast.storage.runs import Answer, Retention, Saving, Settled, Settlement, save, settle_surely
 from holdfast.worker.held import Held, Stop
 
 BATCH = 500
@@ -78,7 +78,7 @@ class Settler:
         try:
             await self._save(batch, savings)
             if batch:
-                self._tell(batch, await self._database.run(self._statement(batch)))
+                self._tell(batch, await hold(self._conversation(batch), self._database.run))
         except StatementFailed as error:
             await self._apart(batch, error)
         except DatabaseError as error:
@@ -98,7 +98,7 @@ class Settler:
             for transition in (ending.transition, Fail(failure)):
                 single = replace(ending, transition=transition, state=None)
                 with suppress(StatementFailed):
-                    self._tell([single], await self._database.run(self._statement([single])))
+                    self._tell([single], await hold(self._conversation([single]), self._database.run))
                     break
 
     async def _save(self, batch: list[Ending], savings: dict[int, Saving]) -> None:
@@ -111,8 +111,8 @@ class Settler:
         if savings:
             await self._database.run(save(self._schema, list(savings.values())))
 
-    def _statement(self, batch: list[Ending]) -> Statement[Settled]:
-        return settle(
+    def _conversation(self, batch: list[Ending]) -> Conversation[list[Settled]]:
+        return settle_surely(
             self._schema,
             [Settlement(e.held.worker, e.held.job, e.held.run, e.transition) for e in batch],
             retention=self._retention,
