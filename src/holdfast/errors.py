@@ -22,6 +22,7 @@ HoldfastError
 ├── JobEnded                     the job whose result is wanted failed, was cancelled or expired
 ├── ResultTimeout                the job whose result is wanted has not ended in time
 ├── LeaseLost                    this run was taken away: nothing of it can be written any more
+├── ProcessDied                  the child process of an attempt ended before its handler did
 ├── SchemaError                  code and database do not fit
 │   ├── SchemaOutdated           the database is behind: run "holdfast migrate"
 │   ├── SchemaNotFound           what a statement names is not there: another database, or not migrated
@@ -40,6 +41,7 @@ HoldfastError
 """
 
 from collections.abc import Mapping
+from signal import Signals
 
 
 class HoldfastError(Exception):
@@ -171,6 +173,24 @@ class LeaseLost(HoldfastError):
             f"job {job} was taken away from run {run}, which could not {doing}: another run may have it, "
             "so stop without further effects"
         )
+
+
+class ProcessDied(HoldfastError):
+    """A failed attempt; the worker goes on. A `returncode` below zero is the number of a signal."""
+
+    holdfast_code = "process_died"
+
+    def __init__(self, returncode: int) -> None:
+        self.exit_code = returncode if returncode >= 0 else None
+        self.signal = -returncode if returncode < 0 else None
+        if self.signal is None:
+            how = f"exited with {returncode}"
+        else:
+            known = [number.name for number in Signals if number == self.signal]
+            how = f"was killed by signal {self.signal} ({', '.join(known) or 'unknown'})"
+        if self.signal == Signals.SIGKILL:
+            how += ", such as by the kernel when memory runs out"
+        super().__init__(f"its process {how} before the handler had ended")
 
 
 class Undecodable(HoldfastError):
