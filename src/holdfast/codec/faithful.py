@@ -19,8 +19,8 @@ from uuid import UUID
 
 from holdfast.codec.hooks import is_model
 
-# JSON carries these unchanged: read as the type that was given, they are what was given.
-_EXACT = frozenset({str, int, bool, float, type(None), bytes, UUID, date, timedelta})
+# The usual ones, asked about first: when the types agree, the values say the rest.
+_PLAIN = frozenset({str, int, bool, float, type(None), bytes, UUID, date, timedelta})
 # What else may be given where nothing is lost. For all other types: themselves and their subclasses.
 _ACCEPTED: dict[type, tuple[type, ...]] = {
     float: (float, int),
@@ -49,8 +49,8 @@ class Comparison:
     def difference(self, given: Any, taken: Any) -> Difference | None:
         """The first place where more than the form has changed: a list for a tuple loses nothing."""
         kind: type = type(taken)
-        if kind is type(given) and kind in _EXACT:
-            return None
+        if kind is type(given) and kind in _PLAIN:
+            return None if given == taken else _mismatch(given, taken)
         if kind is datetime:
             return self._of_moments(given, taken)
         match taken:
@@ -58,7 +58,7 @@ class Comparison:
                 return self._of_items(given, taken)
             case dict() if isinstance(given, dict) and len(given) == len(taken):
                 return self._of_entries(given, taken)
-        names = field_names(kind)  # type: ignore[arg-type]  # a class is hashable
+        names = field_names(kind)
         if names is not None and type(given) is kind:
             return self._of_fields(given, taken, names)
         return None if _is_same(given, taken) else _mismatch(given, taken)
@@ -76,8 +76,6 @@ class Comparison:
 
     def _of_items(self, given: Any, taken: Any) -> Difference | None:
         for index, (item, read) in enumerate(zip(given, taken, strict=True)):
-            if type(item) is type(read) and type(item) in _EXACT:
-                continue
             if found := self.difference(item, read):
                 return found.under(f"[{index}]")
         return None
@@ -143,7 +141,8 @@ def field_names(kind: Hashable) -> tuple[str, ...] | None:
 
 
 def _mismatch(given: Any, taken: Any) -> Difference:
-    if isinstance(given, float | Decimal) and not math.isfinite(given):
+    is_number = math.isfinite(given) if isinstance(given, float) else True
+    if not (given.is_finite() if isinstance(given, Decimal) else is_number):
         return Difference("", f"{given} is no number, and cannot be stored")
     expected = type(taken).__name__
     return Difference("", f"expected {expected}, got {shown(given)}, which would arrive as {shown(taken)}")
@@ -151,5 +150,9 @@ def _mismatch(given: Any, taken: Any) -> Difference:
 
 def shown(value: object) -> str:
     """A value for an error's reader: its type and its beginning."""
-    kind, text = type(value).__name__, reprlib.repr(value)
+    kind = type(value).__name__
+    try:
+        text = reprlib.repr(value)
+    except Exception:  # noqa: BLE001  # of the user's own, or of a number with more digits than Python writes
+        return kind
     return text if kind in text else f"{kind} {text}"

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Never, NoReturn, get_args, get_origin
 
 import msgspec
 
-from holdfast.codec.faithful import Comparison
+from holdfast.codec.faithful import Comparison, Difference
 from holdfast.codec.hints import Function, hints_of, name_of
 from holdfast.codec.hooks import from_json_types
 from holdfast.codec.storable import problem_with, takes_naive
@@ -27,6 +27,13 @@ class Shape:
     comparisons: Mapping[str, Comparison]
     arguments: msgspec.json.Decoder[msgspec.Struct]
     result: msgspec.json.Decoder[Any]
+
+    def changed(self, given: Mapping[str, Any], taken: msgspec.Struct) -> Difference | None:
+        """What was given, against what was read back from its JSON."""
+        for name, value in given.items():
+            if found := self.comparisons[name].difference(value, getattr(taken, name)):
+                return found.under(name)
+        return None
 
 
 def shape_of(

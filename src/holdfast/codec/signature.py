@@ -13,7 +13,7 @@ from holdfast.codec.faithful import shown
 from holdfast.codec.hints import Function, name_of, parameters_of
 from holdfast.codec.result import Encoded, encoder, stored
 from holdfast.codec.shape import Shape, shape_of
-from holdfast.codec.wording import Complaint, complaint, quoted, told
+from holdfast.codec.wording import Complaint, complaint, quoted, told, unwritable
 from holdfast.domain.job import ARGS_LIMIT, check_args_text
 from holdfast.domain.result import RESULT_LIMIT
 from holdfast.errors import InvalidArguments, Undecodable
@@ -57,12 +57,11 @@ class Signature:
         except Exception as error:  # a model of the user's may raise anything
             raise self._unwritable(given, error, limit) from error
         try:
-            taken = shape.arguments.decode(text)
+            changed = shape.changed(given, shape.arguments.decode(text))
         except Exception as error:
             raise self._refused(given, complaint(error)) from error
-        for name, value in given.items():
-            if found := shape.comparisons[name].difference(value, getattr(taken, name)):
-                raise InvalidArguments(self.name, f"{name}{found.path}", found.problem)
+        if changed:
+            raise InvalidArguments(self.name, changed.path, changed.problem)
         return text
 
     def decode(self, text: str) -> dict[str, Any]:
@@ -126,9 +125,8 @@ class Signature:
             try:
                 check_args_text(encoder.encode({name: value}).decode(), limit=limit)
             except Exception as its_own:  # noqa: BLE001  # as in encode
-                problem = str(its_own).removeprefix("args ")
-                return InvalidArguments(self.name, name, f"{shown(value)}: {problem}")
-        return InvalidArguments(self.name, None, str(error))
+                return InvalidArguments(self.name, name, f"{shown(value)} {unwritable(its_own)}")
+        return InvalidArguments(self.name, None, f"the whole {unwritable(error)}")
 
     def _refused(self, given: dict[str, Any], found: Complaint) -> InvalidArguments:
         """An argument that its own type refuses, with what was given in place of what JSON made of it."""

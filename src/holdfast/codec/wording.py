@@ -3,7 +3,9 @@
 import re
 from typing import NamedTuple
 
-_PLACED = re.compile(r"(?P<problem>.*) - at `(?P<key>key in )?\$\.?(?P<path>.*)`", re.DOTALL)
+from holdfast.errors import InvalidInput
+
+_PLACED = re.compile(r"(?P<problem>.*) - at (?P<key>`key` in )?`\$\.?(?P<path>.*)`", re.DOTALL)
 _QUOTED = 1_000
 
 
@@ -18,12 +20,13 @@ class Complaint(NamedTuple):
 
 
 def complaint(error: Exception) -> Complaint:
-    message = str(error) or type(error).__name__
+    message = unwritable(error) if isinstance(error, RecursionError) else str(error) or type(error).__name__
     placed = _PLACED.fullmatch(message)
     problem = (placed["problem"] if placed else message).replace("`", "")
-    if placed and placed["key"]:
-        problem = f"in a key, {problem}"
-    return Complaint(placed["path"] if placed else "", problem[:1].lower() + problem[1:])
+    problem = problem[:1].lower() + problem[1:]
+    if placed is None:
+        return Complaint("", problem)
+    return Complaint(placed["path"], f"in a key, {problem}" if placed["key"] else problem)
 
 
 def told(found: Complaint) -> str:
@@ -34,6 +37,19 @@ def told(found: Complaint) -> str:
         if match := re.fullmatch(r"object contains unknown field (.+)", found.problem, re.DOTALL):
             return f"there is no parameter {match[1]}"
     return str(found)
+
+
+def unwritable(error: Exception) -> str:
+    """Why something cannot be written: the rest of a sentence that begins with it."""
+    match error:
+        case InvalidInput():
+            return re.sub(r"^args (\w+)", r"\1s", str(error))
+        case UnicodeEncodeError():
+            return "holds half of a surrogate pair, which is no text: decode it properly first"
+        case RecursionError():
+            return "is nested too deeply, or holds itself"
+        case _:
+            return f"cannot be written as JSON: {str(error) or type(error).__name__}"
 
 
 def quoted(text: str) -> str:
