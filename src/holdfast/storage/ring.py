@@ -12,8 +12,11 @@ LEFTOVERS = 10_000
 CLOSED_FOR = timedelta(seconds=10)
 
 
-def _ring(version: int, current: int, closed: int | None, age: timedelta, sizes: list[int]) -> Ring:
-    return Ring(version, current, closed, age, tuple(sizes))
+def _ring(
+    version: int, current: int, closed: int | None, age: timedelta, *segments: list[int] | list[bool]
+) -> Ring:
+    sizes, drained = segments
+    return Ring(version, current, closed, age, tuple(map(int, sizes)), tuple(map(bool, drained)))
 
 
 _LOOK = statement("ring_look", _ring, is_repeatable=True)

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 from datetime import timedelta
+from time import monotonic
 
 from holdfast.errors import DatabaseError
 from holdfast.postgres.database import Database
@@ -44,6 +45,7 @@ class Fetcher:
         self._promising: dict[str, None] = dict.fromkeys(slots.queues)
         self._closed: int | None = None
         self._is_resting = False
+        self.claiming_since: float | None = None
         self._busy = asyncio.Lock()
 
     async def rest(self) -> None:
@@ -92,17 +94,26 @@ class Fetcher:
         return claimed
 
     async def _claim(self, worker: int, queue: str, limit: int) -> bool:
-        rows = await self._database.run(
-            claim(
-                self._schema, worker=worker, queue=queue, kinds=self._kinds, limit=limit, closed=self._closed
+        self.claiming_since = monotonic()
+        try:
+            rows = await self._database.run(
+                claim(
+                    self._schema,
+                    worker=worker,
+                    queue=queue,
+                    kinds=self._kinds,
+                    limit=limit,
+                    closed=self._closed,
+                )
             )
-        )
-        self._closed = rows[0].closed
-        jobs = [row for row in rows if row.job is not None]
-        if len(jobs) == limit:
+            jobs = [row for row in rows if row.job is not None]
+            for row in jobs:
+                self._begin(worker, queue, row)
+        finally:
+            self.claiming_since = None
+        if len(jobs) == limit or self._closed != rows[0].closed:
             self._promising[queue] = None
-        for row in jobs:
-            self._begin(worker, queue, row)
+        self._closed = rows[0].closed
         return bool(jobs)
 
     async def _look(self) -> None:

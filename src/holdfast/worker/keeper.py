@@ -46,26 +46,30 @@ class LeaseKeeper:
         beats: Beats,
         *,
         held: Callable[[], Sequence[int]],
+        claiming_since: Callable[[], float | None],
         on_news: Callable[[int, Heartbeat], None],
         on_lost: Callable[[int], None],
+        on_released: Callable[[], None],
     ) -> None:
         self._database = database
         self._schema = schema
         self._beats = beats
         self._held = held
+        self._claiming_since = claiming_since
         self._on_news = on_news
         self._on_lost = on_lost
+        self._on_released = on_released
         self._poked = threading.Event()
         self._is_stopping = False
         self._worker: int | None = None
         self._valid_until = 0.0
-        self._unknown: set[int] = set()
+        self._unknown: dict[int, float] = {}
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def begin(self, worker: int, sent_at: float) -> None:
         """Keep this worker's lease, which was asked for at `sent_at`."""
-        self._unknown = set()
+        self._unknown = {}
         self._valid_until = sent_at + self._beats.lease.total_seconds()
         self._worker = worker
         self.poke()
@@ -131,17 +135,25 @@ class LeaseKeeper:
             self._call(self._on_lost, worker)
 
     def _give_back(self, worker: int, news: Heartbeat) -> None:
-        """A lease that this process does not know of, at two beats in a row, is left from a claim whose reply
-        was lost: nobody runs it here, so it goes back with its attempt refunded.
+        """A lease that this process has not known of for two beats is left from a claim whose reply was lost:
+        nobody runs it here, so it goes back with its attempt refunded. One that a claim under way may still
+        bring is waited for.
         """
+        now = monotonic()
         unknown = dict(zip(news.unknown_runs, news.unknown_jobs, strict=True))
-        twice = [run for run in unknown if run in self._unknown]
-        if twice:
-            _log.warning("releasing %d runs that were claimed but never arrived", len(twice))
-            self._database.run(
-                settle(self._schema, [Settlement(worker, unknown[run], run, Release()) for run in twice])
-            )
-        self._unknown = set(unknown)
+        self._unknown = {run: self._unknown.get(run, now) for run in unknown}
+        claiming = self._claiming_since()
+        long_ago = now - 2 * self._beats.interval.total_seconds()
+        lost = [
+            run
+            for run, seen in self._unknown.items()
+            if seen <= long_ago and (claiming is None or claiming > seen)
+        ]
+        if lost:
+            _log.warning("releasing %d runs that were claimed but never arrived", len(lost))
+            releases = [Settlement(worker, unknown[run], run, Release()) for run in lost]
+            self._database.run(settle(self._schema, releases))
+            self._call(self._on_released)
 
     def _call(self, function: Callable[..., None], *args: object) -> None:
         assert self._loop is not None, "started by run()"  # noqa: S101  # a mistake of this package

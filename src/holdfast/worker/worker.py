@@ -96,7 +96,7 @@ class Worker:
                 )
                 fetcher = self._fetcher(hot, slots, attempts, settler)
                 leader = self._leader(calm)
-                keeper = self._keeper(blocking, attempts)
+                keeper = self._keeper(blocking, attempts, fetcher)
                 listener = self._listener(calm)
                 self._keeper_now, self._attempts, self._fetcher_now = keeper, attempts, fetcher
                 async with listener:
@@ -196,7 +196,7 @@ class Worker:
             lease=self._options.leader_lease,
         )
 
-    def _keeper(self, blocking: BlockingDatabase, attempts: Attempts) -> LeaseKeeper:
+    def _keeper(self, blocking: BlockingDatabase, attempts: Attempts, fetcher: Fetcher) -> LeaseKeeper:
         def heard(worker: int, news: Heartbeat) -> None:
             if worker == self._id:
                 attempts.cancel(news.to_cancel)
@@ -209,6 +209,8 @@ class Worker:
             held=lambda: list(attempts.held),
             on_news=heard,
             on_lost=self._on_lost,
+            claiming_since=lambda: fetcher.claiming_since,
+            on_released=fetcher.wake,
         )
 
     def _listener(self, database: Database) -> Listener:

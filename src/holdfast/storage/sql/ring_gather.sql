@@ -1,6 +1,7 @@
 -- Move what is left in a segment that is not current to the current one, so that it can be truncated.
 -- With more than %(limit)s rows it is a backlog, not a rest: nothing is moved. Rows are deleted and put in anew,
--- never updated; locked ones are skipped. Answers how many were moved.
+-- never updated; locked ones are skipped. Their queues are woken: a claim that came meanwhile saw them locked.
+-- Answers how many were moved.
 with few as materialized (
   select count(*) <= %(limit)s::int as is_rest
     from (select from {schema}.ready_{segment} limit %(limit)s::int + 1) rest
@@ -17,5 +18,7 @@ with few as materialized (
   insert into {schema}.ready (queue, priority, job, segment, kind, attempt, deadline_at)
   select t.queue, t.priority, t.job, ring.current, t.kind, t.attempt, t.deadline_at
     from taken t, {schema}.ring
+), told as materialized (
+  select pg_notify('{schema_name}.ready', queue) from (select distinct queue from taken) q
 )
-select count(*)::int from taken
+select count(*)::int from taken, (select count(*) from told) as everyone

@@ -1,9 +1,12 @@
 -- The ring as it stands: which segment is current, which is closed, how long since the last turn, and the size
--- of each segment in bytes, dead rows included: it is those that the ring gets rid of.
+-- of each segment in bytes, dead rows included: it is those that the ring gets rid of; and whether it has any
+-- row that is not dead, for a segment that is closed hides its jobs from every claim.
 select ring.version, ring.current,
        case when ring.closed_until > clock.now then ring.closed end as closed,
        clock.now - ring.turned_at as age,
        array[pg_relation_size('{schema}.ready_0'), pg_relation_size('{schema}.ready_1'),
-             pg_relation_size('{schema}.ready_2'), pg_relation_size('{schema}.ready_3')] as sizes
+             pg_relation_size('{schema}.ready_2'), pg_relation_size('{schema}.ready_3')] as sizes,
+       array[not exists (select from {schema}.ready_0), not exists (select from {schema}.ready_1),
+             not exists (select from {schema}.ready_2), not exists (select from {schema}.ready_3)] as drained
   from {schema}.ring,
        (select coalesce(%(now)s::timestamptz, statement_timestamp()) as now) clock

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from holdfast.domain.ring import Pace, next_moves
+from holdfast.domain.ring import SEGMENTS, Pace, next_moves
 from holdfast.errors import Conflict
 from holdfast.postgres.conversation import hold
 from holdfast.postgres.database import Database
@@ -18,7 +18,7 @@ _KEEP_COUNTERS = timedelta(days=8)
 
 
 class RingTurner:
-    """Turns the ring, and clears what is behind: parks, gathers, closes, truncates, opens."""
+    """Turns the ring, and clears what is behind it."""
 
     def __init__(self, database: Database, schema: Schema, pace: Pace | None = None) -> None:
         self._database = database
@@ -28,37 +28,41 @@ class RingTurner:
     async def once(self) -> Did:
         ring = await self._database.run_one(look_at_ring(self._schema))
         moves = next_moves(ring, self._pace)
-        version = ring.version
-        did = 0
-        if moves.turn_to is not None:
-            turned = await self._database.run(turn(self._schema, to=moves.turn_to, version=version))
-            if not turned:
-                return Did()
-            version = turned[0]
-            did = 1
         for segment in moves.clear:
-            cleared = await self._clear(segment, version)
-            if cleared is None:
-                break
-            version = cleared
-        is_busy = bool(moves.turn_to is not None or moves.clear)
-        return Did(again_in=0.5 if is_busy or did else None)
+            await self._clear(segment)
+        if moves.turn_to is not None:
+            await self._database.run(turn(self._schema, to=moves.turn_to, version=await self._version()))
+        elif moves.gather is not None:
+            await self._empty(moves.gather)
+        for segment in SEGMENTS:
+            if segment != ring.current and ring.sizes[segment] and not ring.drained[segment]:
+                await self._park(segment)
+        is_busy = bool(moves.clear) or moves.turn_to is not None or moves.gather is not None
+        return Did(again_in=0.5 if is_busy else None)
 
-    async def _clear(self, segment: int, version: int) -> int | None:
-        """Empty one segment if it can be; the ring's version afterwards, None if somebody else changed it."""
+    async def _version(self) -> int:
+        return (await self._database.run_one(look_at_ring(self._schema))).version
+
+    async def _park(self, segment: int) -> None:
         while await self._database.run_one(park(self._schema, segment=segment)) == LEFTOVERS:
             pass
+
+    async def _empty(self, segment: int) -> None:
+        """What nobody can take is parked; of the rest, up to a bound, the claims get a new copy."""
+        await self._park(segment)
         await self._database.run_one(gather(self._schema, segment=segment))
-        closed = await self._database.run(close(self._schema, segment=segment, version=version))
-        if not closed:
-            return None
+
+    async def _clear(self, segment: int) -> None:
+        """Close, truncate, open. Somebody who uses the segment just now makes it wait for the next time."""
+        if not await self._database.run(close(self._schema, segment=segment, version=await self._version())):
+            return
         try:
             async with self._database.transaction() as transaction:
                 await hold(truncate(self._schema, segment=segment), transaction.run)
         except Conflict:
-            pass  # somebody is using it just now: next time
-        opened = await self._database.run(reopen(self._schema, segment=segment))
-        return opened[0] if opened else None
+            pass
+        finally:
+            await self._database.run(reopen(self._schema, segment=segment))
 
 
 class Unparker:

@@ -60,11 +60,11 @@ class Promoter:
         if done.moved == PROMOTED:
             return Did(done.moved, is_more=True)
         due = await self._database.run_one(next_due(self._schema, since=since))
-        return Did(done.moved, again_in=None if due.run is None else due.run.total_seconds())
+        return Did(done.moved, again_in=_seconds(due.run))
 
 
 class Expirer:
-    """Ends waiting jobs whose deadline has passed."""
+    """Ends waiting jobs whose deadline has passed, and answers exactly when the next one passes."""
 
     def __init__(self, database: Database, schema: Schema, retention: Retention) -> None:
         self._database = database
@@ -76,11 +76,14 @@ class Expirer:
         since = self._low_water.next()
         done = await self._database.run_one(expire(self._schema, since=since, retention=self._retention))
         self._low_water.saw(done)
-        return Did(done.moved, is_more=done.moved >= BATCH)
+        if done.moved >= BATCH:
+            return Did(done.moved, is_more=True)
+        due = await self._database.run_one(next_due(self._schema, since=since))
+        return Did(done.moved, again_in=_seconds(due.deadline))
 
 
 class Rescuer:
-    """Marks workers whose lease ran out, and takes their runs away."""
+    """Marks workers whose lease ran out, and takes their runs away; looks again when a lease may run out."""
 
     def __init__(
         self, database: Database, schema: Schema, retention: Retention, on_rescued: Callable[[], None]
@@ -102,7 +105,8 @@ class Rescuer:
         if len(rescued) == BATCH:
             return Did(len(rescued), is_more=True)
         await self._database.run(forget_lost(self._schema, keep=_REMEMBER_LOST))
-        return Did(len(rescued))
+        due = await self._database.run_one(next_due(self._schema))
+        return Did(len(rescued), again_in=_seconds(due.expiry))
 
 
 class TimeoutEnforcer:
@@ -125,3 +129,7 @@ class TimeoutEnforcer:
                 transaction.run,
             )
         return Did(len(taken), is_more=len(taken) == BATCH)
+
+
+def _seconds(length: timedelta | None) -> float | None:
+    return None if length is None else length.total_seconds()

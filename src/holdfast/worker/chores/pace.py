@@ -11,11 +11,17 @@ from holdfast.worker.service import Alarm
 
 @dataclass(frozen=True, slots=True)
 class Did:
-    """What one turn of a chore did: how many rows, whether there is more at once, and when to look again."""
+    """What one turn of a chore did: how many rows, whether there is more at once, and when to look again.
+
+    `again_in` nothing: something is due that this turn could not take, since somebody else has it locked.
+    """
 
     count: int = 0
     is_more: bool = False
     again_in: float | None = None
+
+
+_LOCKED_ELSEWHERE = 0.02
 
 
 class Chore:
@@ -52,4 +58,5 @@ class Chore:
                 await asyncio.sleep(0)
                 continue
             wait = self._shortest if did.count else min(wait * 2, self._longest)
-            await self.alarm.sleep(wait if did.again_in is None else min(did.again_in, self._longest))
+            exact = wait if did.again_in is None else min(did.again_in, self._longest)
+            await self.alarm.sleep(exact or _LOCKED_ELSEWHERE)

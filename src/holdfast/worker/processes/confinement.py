@@ -1,0 +1,87 @@
+"""What a child does to itself, so that it ends with its worker, and not with the worker's terminal or for
+its memory.
+"""
+
+import ctypes
+import logging
+import logging.handlers
+import os
+import resource
+import signal
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+_PR_SET_PDEATHSIG = 1
+_M_ARENA_MAX = -8
+_POLITE = (signal.SIGINT, signal.SIGTERM)
+
+
+def die_with(parent: int) -> None:
+    """Linux kills us when the worker is gone, even if a handler holds the interpreter for ever. Elsewhere,
+    and for what a handler has started, the end of the connection has to do.
+    """
+    if sys.platform == "linux":
+        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it died before we had asked
+        os._exit(1)
+
+
+def leave_signals_to_the_worker() -> None:
+    """A service manager signals every process of a service, but only the worker knows how to drain.
+    Handlers that do nothing in place of SIG_IGN, which programs started from here would inherit; those
+    forked from here get the usual ones back.
+    """
+    for number in _POLITE:
+        signal.signal(number, lambda *_: None)
+    os.register_at_fork(after_in_child=_be_polite_again)
+
+
+def _be_polite_again() -> None:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def spare_address_space() -> None:
+    """The C library would reserve 64 MiB of addresses for each thread, which counts against a limit without
+    being memory.
+    """
+    if sys.platform == "linux":
+        mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+        if mallopt is not None:
+            mallopt(_M_ARENA_MAX, 1)
+
+
+@contextmanager
+def limited_memory(limit: int | None) -> Iterator[None]:
+    """Only the soft limit, and only while the handler runs: there must be room to tell how it ended."""
+    if limit is None or sys.platform == "darwin":
+        yield
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(
+        resource.RLIMIT_AS, (limit if hard == resource.RLIM_INFINITY else min(limit, hard), hard)
+    )
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+class _ToWorker(logging.handlers.QueueHandler):
+    def __init__(self, send: Callable[[dict[str, Any]], None]) -> None:
+        super().__init__(None)  # type: ignore[arg-type]  # `enqueue` below is all that uses it
+        self._send = send
+
+    def enqueue(self, record: logging.LogRecord) -> None:
+        self._send(record.__dict__)
+
+
+def log_through(send: Callable[[dict[str, Any]], None], levels: dict[str, int]) -> None:
+    """Records are written by the worker, in its format. A module that configures logging for itself keeps
+    its way.
+    """
+    for name, level in levels.items():
+        logging.getLogger(name).setLevel(level)
+    logging.getLogger().addHandler(_ToWorker(send))

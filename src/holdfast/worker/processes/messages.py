@@ -1,0 +1,100 @@
+"""What a worker and a child say to each other: pickles, each behind its length. Values of the user's travel
+as pickles inside of these, so that one which cannot be read spoils nothing else.
+"""
+
+import pickle
+import struct
+from dataclasses import dataclass
+from typing import Any
+
+from holdfast.storage.runs import ClaimRow
+from holdfast.worker.held import Stop
+from holdfast.worker.processes.raised import Raised
+from holdfast.worker.processes.reference import Reference
+
+LENGTH = struct.Struct(">Q")
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """The first word to a child. `levels` are those of the worker's loggers, so that records it would drop
+    are not sent.
+    """
+
+    arguments: list[str]
+    levels: dict[str, int]
+    memory_limit: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Run a handler. `arguments` is a pickled dict of keyword arguments."""
+
+    reference: Reference
+    worker: int
+    queue: str
+    row: ClaimRow
+    takes_context: bool
+    arguments: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class StopRun:
+    """Stop, soon: after a short grace the child is killed. Names its run, as it may cross with the run's
+    end.
+    """
+
+    run: int
+    reason: Stop
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """The run's progress has been taken; it may say more."""
+
+    run: int
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """The child has taken the call: what happens from now on is the handler's."""
+
+    run: int
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Names its run: a thread that a handler left behind may speak while the next one runs."""
+
+    run: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Logged:
+    """The attributes of a log record."""
+
+    record: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The handler returned (`result` is a pickle, or `lost` says why it cannot be one) or raised. `state`
+    is JSON text if it was touched. A child that `is_spent` should not be used again.
+    """
+
+    run: int
+    result: bytes | None = None
+    lost: str | None = None
+    raised: Raised | None = None
+    state: str | None = None
+    is_spent: bool = False
+
+
+ToChild = Start | Call | StopRun | Heard
+ToWorker = Begun | Progress | Logged | Ended
+
+
+def framed(message: ToChild | ToWorker) -> bytes:
+    body = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
+    return LENGTH.pack(len(body)) + body

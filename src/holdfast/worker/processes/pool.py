@@ -1,0 +1,152 @@
+"""Hands runs to child processes: one at a time to each, warm ones first, as many as run at once."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any, Self
+
+from holdfast.errors import InvalidInput, ProcessDied
+from holdfast.worker.context import Context
+from holdfast.worker.held import Held, Stop
+from holdfast.worker.processes.main_script import refuse_a_second_worker
+from holdfast.worker.processes.messages import Call, Ended
+from holdfast.worker.processes.reference import Reference
+from holdfast.worker.processes.tending import Answer, Child
+from holdfast.worker.processes.values import dump, load
+
+# From being told to stop until being killed: enough to remove a temporary file, and short beside any timeout.
+GRACE_SECONDS = 0.5
+IDLE_SECONDS = 60.0
+# Death by SIGKILL takes milliseconds, unless the child is stuck in a device driver.
+_DEATH_SECONDS = 5.0
+
+
+class NotBrought:
+    """In place of a result that stayed in the child. Nothing can encode it, so it is flagged as any other
+    of that sort.
+    """
+
+
+class Processes:
+    """A caller whose handlers a timeout really stops. `async with` it: no child is left when it is left.
+
+    Children are shared by all kinds with the same memory limit, or none. Their tasks are in a group, and
+    never fail.
+    """
+
+    def __init__(self, *, grace: float = GRACE_SECONDS, idle: float = IDLE_SECONDS) -> None:
+        self._grace = grace
+        self._idle_seconds = idle
+        self._group = asyncio.TaskGroup()
+        self._children: set[Child] = set()
+        self._idle: list[tuple[Child, asyncio.TimerHandle]] = []
+        self._references: dict[Callable[..., Any], Reference] = {}
+
+    async def __aenter__(self) -> Self:
+        refuse_a_second_worker()
+        await self._group.__aenter__()
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        for _child, timer in self._idle:
+            timer.cancel()
+        self._idle.clear()
+        for child in self._children:
+            child.kill()
+        # The group is not told of the block's own error, which it would wrap: its tasks end because they
+        # are killed.
+        await self._group.__aexit__(None, None, None)
+
+    async def call(self, held: Held, context: Context, arguments: dict[str, Any]) -> Any:
+        """What the handler returned or raised in its process, or ProcessDied."""
+        call = self._call(held, arguments)
+        while True:
+            child = self._take(held.kind.memory_limit)
+            try:
+                answer = await self._answered(child, call, held, context)
+            finally:
+                self._give_back(child)
+            # A child that died while it was idle, or just then, has not cost the job its attempt.
+            if not (isinstance(answer, ProcessDied) and child.runs > 1 and not child.has_begun):
+                return self._outcome(answer, context)
+
+    @staticmethod
+    def is_still_running(held: Held) -> Future[Any] | None:  # noqa: ARG004  # a child never outlives its call
+        return None
+
+    def _call(self, held: Held, arguments: dict[str, Any]) -> Call:
+        function = held.kind.function
+        reference = self._references.get(function)
+        if reference is None:
+            reference = self._references[function] = Reference.of(function)
+        try:
+            pickled = dump(arguments)
+        except Exception as error:
+            raise InvalidInput(f"its arguments cannot be pickled for a child process: {error}") from error
+        return Call(reference, held.worker, held.queue, held.row, held.kind.signature.takes_context, pickled)
+
+    async def _answered(self, child: Child, call: Call, held: Held, context: Context) -> Answer:
+        answer = child.begin(call, lambda text: context.progress(**json.loads(text)))
+        try:
+            await asyncio.wait([answer])
+        except asyncio.CancelledError:
+            await self._stop(child, answer, held, context)
+            raise
+        return answer.result()
+
+    async def _stop(self, child: Child, answer: asyncio.Future[Answer], held: Held, context: Context) -> None:
+        """Politely, then for good. A lost lease is no time for politeness: the job may be running elsewhere
+        already. Being cancelled once more means the same.
+        """
+        child.tell_to_stop(held.stop or Stop.SHUTDOWN)
+        try:
+            await asyncio.wait([answer], timeout=0 if held.stop is Stop.LOST else self._grace)
+        finally:
+            if not answer.done():
+                child.kill()
+        if not answer.done():
+            await asyncio.wait([answer], timeout=_DEATH_SECONDS)
+        elif isinstance(ended := answer.result(), Ended):
+            _keep_state(ended, context)
+
+    @staticmethod
+    def _outcome(answer: Answer, context: Context) -> Any:
+        if not isinstance(answer, Ended):
+            raise answer
+        _keep_state(answer, context)
+        if answer.raised is not None:
+            raise answer.raised.rebuilt()
+        lost = answer.lost
+        if answer.result is not None:
+            try:
+                return load(answer.result)
+            except Exception as error:  # noqa: BLE001  # a user's class may do anything
+                lost = f"it cannot be unpickled here ({type(error).__name__}: {error})"
+        context.log.warning("its result stays in the child process: %s", lost)
+        return NotBrought()
+
+    def _take(self, memory_limit: int | None) -> Child:
+        """The one that was used last, so that those in excess grow old."""
+        for place in reversed(range(len(self._idle))):
+            child, timer = self._idle[place]
+            if child.memory_limit == memory_limit or not child.is_fit:
+                timer.cancel()
+                del self._idle[place]
+                if child.is_fit:
+                    return child
+        child = Child(memory_limit)
+        self._children.add(child)
+        self._group.create_task(child.tend()).add_done_callback(lambda _: self._children.discard(child))
+        return child
+
+    def _give_back(self, child: Child) -> None:
+        if child.is_fit:
+            timer = asyncio.get_running_loop().call_later(self._idle_seconds, child.kill)
+            self._idle.append((child, timer))
+
+
+def _keep_state(ended: Ended, context: Context) -> None:
+    if ended.state is not None:
+        context.state.clear()
+        context.state.update(json.loads(ended.state))

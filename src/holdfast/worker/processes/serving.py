@@ -1,0 +1,244 @@
+"""The life of a child: handlers in its main thread, one after the other, while a second thread listens to
+the worker.
+"""
+
+import asyncio
+import contextvars
+import inspect
+import os
+import pickle
+import signal
+import socket
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from queue import SimpleQueue
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NoReturn, cast
+
+from holdfast.errors import InvalidInput
+from holdfast.worker.context import Context, current
+from holdfast.worker.held import Held
+from holdfast.worker.processes import confinement
+from holdfast.worker.processes.messages import (
+    LENGTH,
+    Begun,
+    Call,
+    Ended,
+    Heard,
+    Logged,
+    Progress,
+    Start,
+    StopRun,
+    ToChild,
+    ToWorker,
+    framed,
+)
+from holdfast.worker.processes.raised import Raised
+from holdfast.worker.processes.values import dump, load
+
+if TYPE_CHECKING:
+    from holdfast.worker.completion import Completion
+    from holdfast.worker.kind import Kind
+
+# A result is stored up to a few KiB; this bound only keeps a huge one, which would be dropped, out of the
+# worker's memory.
+RESULT_LIMIT = 16 * 1024 * 1024
+
+
+def main() -> NoReturn:
+    """Called by the command that the worker starts: the number of our end of the socket, and the worker's
+    pid.
+    """
+    file, parent = int(sys.argv[1]), int(sys.argv[2])
+    confinement.die_with(parent)
+    confinement.leave_signals_to_the_worker()
+    channel = Channel(socket.socket(fileno=file))
+    start = next(channel.messages())
+    if not isinstance(start, Start):
+        raise TypeError(f"the first word was {start!r}")
+    sys.argv[:] = start.arguments
+    if start.memory_limit is not None:
+        confinement.spare_address_space()
+    confinement.log_through(lambda record: channel.send(Logged(record)), start.levels)
+    Serving(channel, start.memory_limit).serve()
+
+
+class Channel:
+    """Our end of the socket. Any thread may send: it blocks while the worker is too busy to read."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+        self._file = connection.makefile("rb")
+        self._lock = threading.Lock()
+
+    def send(self, message: ToWorker) -> None:
+        data = framed(message)
+        with self._lock, suppress(OSError):  # the worker is gone: the listening thread ends us
+            self._connection.sendall(data)
+
+    def messages(self) -> Iterator[ToChild]:
+        """Until the worker is gone."""
+        with suppress(OSError):
+            while header := self._file.read(LENGTH.size):
+                yield pickle.loads(self._file.read(*LENGTH.unpack(header)))  # noqa: S301  # from our own worker
+
+
+class Saying:
+    """The newest progress of a run, sent when the worker has taken the one before: a handler may say it for
+    every row.
+    """
+
+    def __init__(self, channel: Channel, run: int) -> None:
+        self._channel = channel
+        self._run = run
+        self._lock = threading.Lock()
+        self._is_waiting = False
+        self._newest: str | None = None
+
+    def say(self, text: str) -> None:
+        with self._lock:
+            if self._is_waiting:
+                self._newest = text
+                return
+            self._is_waiting = True
+        self._channel.send(Progress(self._run, text))
+
+    def heard(self) -> None:
+        with self._lock:
+            text, self._newest = self._newest, None
+            self._is_waiting = text is not None
+        if text is not None:
+            self._channel.send(Progress(self._run, text))
+
+    def finish(self) -> None:
+        self.heard()
+
+
+class Serving:
+    def __init__(self, channel: Channel, memory_limit: int | None) -> None:
+        self._channel = channel
+        self._memory_limit = memory_limit
+        self._calls: SimpleQueue[tuple[Call, Held, Saying]] = SimpleQueue()
+        self._current: tuple[Held, Saying] | None = None
+
+    def serve(self) -> NoReturn:
+        threading.Thread(target=self._listen, name="holdfast-listener", daemon=True).start()
+        while True:
+            call, held, saying = self._calls.get()
+            self._channel.send(Begun(held.run))
+            ended = contextvars.copy_context().run(self._run, call, held, saying)
+            saying.finish()
+            for stream in (sys.stdout, sys.stderr):
+                with suppress(Exception):
+                    stream.flush()  # a child is killed when it is no longer needed
+            self._channel.send(ended)
+
+    def _listen(self) -> None:
+        """Runs are entered here and not where they begin, so that a stop finds its run however early it
+        comes.
+        """
+        for message in self._channel.messages():
+            match message:
+                case Call():
+                    # A handler sees nothing of its kind, which stays in the worker.
+                    held = Held(message.worker, message.queue, message.row, cast("Kind", None))
+                    saying = Saying(self._channel, held.run)
+                    self._current = held, saying
+                    self._calls.put((message, held, saying))
+                case StopRun(run, reason) if self._current and self._current[0].run == run:
+                    self._current[0].tell_to_stop(reason)
+                case Heard(run) if self._current and self._current[0].run == run:
+                    self._current[1].heard()
+        try:
+            os.killpg(os.getpgrp(), signal.SIGKILL)
+        finally:
+            os._exit(1)
+
+    def _run(self, call: Call, held: Held, saying: Saying) -> Ended:
+        context = Context(held, save_progress=lambda _, text: saying.say(text), complete=_refuse)
+        current.set(context)
+        try:
+            with confinement.limited_memory(self._memory_limit):
+                result = self._called(call, held, context)
+        except SystemExit:
+            raise  # the handler ends its process, and the worker sees how
+        except BaseException as error:  # noqa: BLE001  # whatever a handler raises is the end of its attempt
+            error.__traceback__ = _from_the_handler_on(error.__traceback__)
+            is_spent = self._memory_limit is not None and _is_about_memory(error)
+            return Ended(held.run, raised=Raised.of(error), state=_state(context), is_spent=is_spent)
+        pickled, lost = _pickled(result)
+        return Ended(held.run, result=pickled, lost=lost, state=_state(context))
+
+    @staticmethod
+    def _called(call: Call, held: Held, context: Context) -> Any:
+        function = call.reference.resolve()
+        arguments = load(call.arguments)
+        positional = (context,) if call.takes_context else ()
+
+        def called() -> Any:
+            return function(*positional, **arguments)
+
+        if inspect.iscoroutinefunction(function):
+            return asyncio.run(_awaited(called, held))
+        result = called()
+        return asyncio.run(_awaited(lambda: result, held)) if inspect.isawaitable(result) else result
+
+
+async def _awaited(called: Callable[[], Any], held: Held) -> Any:
+    """Cancelled as a coroutine in the worker would be when it is told to stop."""
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    assert task is not None, "this is one"  # noqa: S101  # for the type checker
+
+    def cancel(*_: object) -> None:
+        with suppress(RuntimeError):  # the loop was closed in the same moment
+            loop.call_soon_threadsafe(task.cancel)
+
+    held.on_stop = cancel
+    if held.stop is not None:
+        cancel()
+    try:
+        return await called()
+    finally:
+        held.on_stop = None
+
+
+def _refuse(context: Context, connection: object) -> "Completion":  # noqa: ARG001  # the shape of `Complete`
+    raise InvalidInput(
+        "ctx.transaction() cannot be used in a child process, which has no connection of the worker's: leave "
+        'out isolate="process", and the handler runs as a coroutine or in a thread of the worker'
+    )
+
+
+def _from_the_handler_on(trace: TracebackType | None) -> TracebackType | None:
+    while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
+        trace = trace.tb_next
+    return trace
+
+
+def _is_about_memory(error: BaseException | None) -> bool:
+    return error is not None and (
+        isinstance(error, MemoryError)
+        or _is_about_memory(error.__cause__)
+        or _is_about_memory(error.__context__)
+    )
+
+
+def _pickled(result: object) -> tuple[bytes | None, str | None]:
+    """What cannot travel is dropped: the job is done, and not done again for its receipt."""
+    try:
+        data = dump(result)
+    except Exception as error:  # noqa: BLE001  # a user's class may do anything
+        return None, f"it cannot be pickled ({type(error).__name__}: {error})"
+    if len(data) > RESULT_LIMIT:
+        return None, f"it takes {len(data):,} bytes"
+    return data, None
+
+
+def _state(context: Context) -> str | None:
+    try:
+        return context.saved_state()
+    except Exception as error:  # noqa: BLE001  # a handler may put anything into it
+        context.log.warning("its state is not kept, it cannot be written as JSON: %s", error)
+        return None

@@ -1,0 +1,211 @@
+"""One child as the worker sees it: from its start until it is reaped."""
+
+import asyncio
+import json
+import logging
+import os
+import pickle
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+
+from holdfast.errors import ProcessDied
+from holdfast.worker.held import Stop
+from holdfast.worker.processes.messages import (
+    LENGTH,
+    Begun,
+    Call,
+    Ended,
+    Heard,
+    Logged,
+    Progress,
+    Start,
+    StopRun,
+    ToChild,
+    ToWorker,
+    framed,
+)
+
+_log = logging.getLogger("holdfast.worker")
+
+# Between two words of a run's progress: more is not worth the worker's time.
+_PROGRESS_SECONDS = 0.1
+# How long the last words of a dead child may take, or the death of one that has closed its connection.
+_PARTING_SECONDS = 1.0
+
+# The search path goes first, as Holdfast itself may lie on it.
+_CODE = (
+    "import json, sys; sys.path[:] = json.loads(sys.argv.pop()); "
+    "from holdfast.worker.processes.serving import main; main()"
+)
+
+Answer = Ended | Exception
+
+
+class Child:
+    """Started by executing Python anew: 0.2 s, once for each child, most of it imports. A fork server that
+    has imported everything takes 8 ms, but it would have to import the user's modules too, and forking
+    after that copies whatever these have opened or started (threads, connections), which is the trouble
+    that isolation is asked for to get away from.
+    """
+
+    def __init__(self, memory_limit: int | None) -> None:
+        self.memory_limit = memory_limit
+        self.runs = 0
+        self.has_begun = False
+        self.gone = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._process: asyncio.subprocess.Process | None = None
+        self._writer: asyncio.StreamWriter | None = None
+        self._unsent = bytearray()
+        self._run: int | None = None
+        self._answer: asyncio.Future[Answer] | None = None
+        self._on_progress: Callable[[str], None] = lambda _: None
+        self._is_condemned = False
+
+    @property
+    def is_fit(self) -> bool:
+        """Whether it can take a call."""
+        return not (self._is_condemned or self.gone.is_set() or self._run is not None)
+
+    def begin(self, call: Call, on_progress: Callable[[str], None]) -> asyncio.Future[Answer]:
+        """The answer is always given: by the child, or by its death."""
+        self.runs += 1
+        self.has_begun = False
+        self._run, self._on_progress, self._answer = call.row.run, on_progress, self._loop.create_future()
+        self._send(call)
+        return self._answer
+
+    def tell_to_stop(self, reason: Stop) -> None:
+        if self._run is not None:
+            self._send(StopRun(self._run, reason))
+
+    def kill(self) -> None:
+        """With all that it has started, unless that made itself a session of its own."""
+        self._is_condemned = True
+        if self._process is not None and self._process.returncode is None:
+            self._kill_group(self._process.pid)
+
+    async def tend(self) -> None:
+        """Never raises, whatever becomes of the child: the worker must not go down with it."""
+        answer: Answer = ProcessDied(-signal.SIGKILL)
+        try:
+            answer = ProcessDied(await self._lived())
+        except Exception as error:  # noqa: BLE001  # it becomes the end of an attempt
+            error.add_note("A child process could not be started.")
+            answer = error
+        finally:
+            self.gone.set()
+            self._give(answer)
+
+    async def _lived(self) -> int:
+        process, reader, writer = await self._start()
+        reading = self._loop.create_task(self._read(reader))
+        try:
+            if self._is_condemned:
+                self.kill()
+            return await process.wait()
+        finally:
+            # What it has started goes with it. If that is nothing, the group's number is free now, but
+            # process ids are not given out again so soon.
+            self._is_condemned = True
+            self._kill_group(process.pid)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_PARTING_SECONDS):
+                    await process.wait()
+                    await asyncio.wait([reading])
+            reading.cancel()
+            writer.close()
+
+    async def _start(self) -> tuple[asyncio.subprocess.Process, asyncio.StreamReader, asyncio.StreamWriter]:
+        """Called on the event loop's own thread, which is the one whose end Linux takes for our death."""
+        ours, theirs = socket.socketpair()
+        with theirs:
+            try:
+                self._process = await asyncio.create_subprocess_exec(
+                    *_command(theirs.fileno()),
+                    stdin=subprocess.DEVNULL,
+                    pass_fds=(theirs.fileno(),),
+                    start_new_session=True,
+                )
+            except BaseException:
+                ours.close()
+                raise
+        reader, self._writer = await asyncio.open_unix_connection(sock=ours)
+        self._writer.write(framed(Start(sys.argv, _levels(), self.memory_limit)) + self._unsent)
+        return self._process, reader, self._writer
+
+    async def _read(self, reader: asyncio.StreamReader) -> None:
+        try:
+            while True:
+                header = await reader.readexactly(LENGTH.size)
+                message: ToWorker = pickle.loads(await reader.readexactly(*LENGTH.unpack(header)))  # noqa: S301  # our child's
+                self._hear(message)
+        except (asyncio.IncompleteReadError, OSError):
+            pass
+        except Exception:  # noqa: BLE001  # a handler may have written into our connection
+            _log.exception("a child process said something that cannot be understood, and is killed")
+        # A child that lives on without a connection could never answer.
+        self._loop.call_later(_PARTING_SECONDS, self.kill)
+
+    def _hear(self, message: ToWorker) -> None:
+        match message:
+            case Logged(record):
+                _relog(record)
+            case Begun(run) if run == self._run:
+                self.has_begun = True
+            case Progress(run, text) if run == self._run:
+                self._on_progress(text)
+                self._loop.call_later(_PROGRESS_SECONDS, self._send, Heard(run))
+            case Ended(run) if run == self._run:
+                if message.is_spent:
+                    self.kill()
+                self._give(message)
+
+    def _give(self, answer: Answer) -> None:
+        self._run = None
+        if self._answer is not None and not self._answer.done():
+            self._answer.set_result(answer)
+
+    def _send(self, message: ToChild) -> None:
+        if self._writer is None:
+            self._unsent += framed(message)
+        elif not self._writer.is_closing():
+            self._writer.write(framed(message))
+
+    @staticmethod
+    def _kill_group(leader: int) -> None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(leader, signal.SIGKILL)
+
+
+def _command(file: int) -> list[str]:
+    arguments = [str(file), str(os.getpid()), json.dumps(sys.path)]
+    return [sys.executable, *_interpreter_flags(), "-c", _CODE, *arguments]
+
+
+def _interpreter_flags() -> list[str]:
+    """Those that change what code does; the environment is inherited anyhow."""
+    flags = ["-O"] * sys.flags.optimize
+    flags += [f"-W{option}" for option in sys.warnoptions]
+    options = sys._xoptions.items()  # noqa: SLF001  # its documented name
+    return flags + [f"-X{name}" if value is True else f"-X{name}={value}" for name, value in options]
+
+
+def _levels() -> dict[str, int]:
+    named = {
+        name: logger.level
+        for name, logger in logging.root.manager.loggerDict.items()
+        if isinstance(logger, logging.Logger)
+    }
+    return {"": logging.root.level, **{name: level for name, level in named.items() if level}}
+
+
+def _relog(attributes: dict[str, object]) -> None:
+    record = logging.makeLogRecord(attributes)
+    logger = logging.getLogger(record.name)
+    if logger.isEnabledFor(record.levelno):
+        logger.handle(record)
