@@ -445,10 +445,10 @@ class Model:
 
     def is_drained(self, segment: int) -> bool:
         ring = self.ring
-        return ring.closed == segment and ring.current != segment and not self._in(segment)
+        return ring.closed == segment and ring.current != segment and not self.in_segment(segment)
 
     def gather(self, segment: int, limit: int) -> int:
-        rest = self._in(segment)
+        rest = self.in_segment(segment)
         if segment == self.ring.current or len(rest) > limit:
             return 0
         return self._move(rest, self.ring.current)
@@ -457,17 +457,21 @@ class Model:
         if not any(worker.is_alive for worker in self.workers.values()):
             return 0
         stuck = [
-            job for job in self._in(segment) if not self.is_served(job.new.policy.queue, job.new.policy.kind)
+            job
+            for job in self.in_segment(segment)
+            if not self.is_served(job.new.policy.queue, job.new.policy.kind)
         ]
         return self._move(stuck, PARKED)
 
     def unpark(self) -> int:
         wanted = [
-            job for job in self._in(PARKED) if self.is_served(job.new.policy.queue, job.new.policy.kind)
+            job
+            for job in self.in_segment(PARKED)
+            if self.is_served(job.new.policy.queue, job.new.policy.kind)
         ]
         return self._move(wanted, self.ring.current)
 
-    def _in(self, segment: int) -> list[Job]:
+    def in_segment(self, segment: int) -> list[Job]:
         return [
             job for job in self.placed(Ready) if isinstance(job.place, Ready) and job.place.segment == segment
         ]

@@ -104,7 +104,7 @@ def from_json(text: str | None) -> Backoff:
         return DEFAULT
     try:
         return _read(json.loads(text))
-    except (ValueError, TypeError, KeyError, IndexError, OverflowError, ZeroDivisionError):
+    except (ValueError, TypeError, KeyError, IndexError, OverflowError, ZeroDivisionError, RecursionError):
         return DEFAULT
 
 
@@ -119,7 +119,8 @@ def _read(stored: Any) -> Backoff:
         case {"list": [_, *_] as lengths}:
             return Listed(tuple(map(_seconds, lengths)))
         case {"polynomial": [power, floor, spread]}:
-            return Polynomial(min(max(float(power), 0.0), 10.0), _seconds(floor), _seconds(spread))
+            steep = min(max(float(power), 0.0), 10.0)
+            return DEFAULT if math.isnan(steep) else Polynomial(steep, _seconds(floor), _seconds(spread))
         case _:
             return DEFAULT
 

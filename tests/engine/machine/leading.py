@@ -98,15 +98,17 @@ class Leading(Core):
         """The ring as the leader turns it, by what `next_moves` says."""
         self.unpark()
         looked = self.engine.one(ring.look_at_ring(SCHEMA, now=self.now))
+        assert looked.drained == tuple(not self.model.in_segment(segment) for segment in SEGMENTS)
         moves = next_moves(looked, Pace(full=1))
-        if moves.turn_to is not None:
-            self.turn(moves.turn_to, is_late=False)
         for segment in moves.clear:
-            self.park(segment)
-            self.gather(segment, 10_000)
             self.close(segment, MINUTE, is_late=False)
             self.truncate(segment)
             self.reopen(segment)
+        if moves.turn_to is not None:
+            self.turn(moves.turn_to, is_late=False)
+        if moves.gather is not None:
+            self.park(moves.gather)
+            self.gather(moves.gather, 10_000)
 
     @rule(
         move=st.sampled_from(["turn", "close", "truncate", "reopen", "gather", "park"]),
