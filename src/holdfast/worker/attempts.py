@@ -89,7 +89,9 @@ class Attempts:
         """These runs were taken away one by one: by the leader, past their timeout, or they are settled."""
         for run in runs:
             held = self.held.get(run)
-            if held is not None and held.task is not None and not held.task.done():
+            if held is None or held.is_completing:
+                continue
+            if held.task is not None and not held.task.done():
                 held.tell_to_stop(Stop.LOST)
                 self.held.pop(run, None)
 
@@ -125,11 +127,11 @@ class Attempts:
             outcome, error = await self._outcome(held, context, caller)
         finally:
             self._free_slot(held, caller)
-        if held.stop is Stop.LOST:
-            self._say_lost(held, context, f"settle as {type(outcome).__name__.lower()}")
-            return
         if context._is_completed:  # noqa: SLF001  # it was settled in the handler's own transaction
             self._after_own_commit(held, context, error)
+            return
+        if held.stop is Stop.LOST:
+            self._say_lost(held, context, f"settle as {type(outcome).__name__.lower()}")
             return
         transition = decide(self._run(held), outcome, random.random())  # noqa: S311  # spreads load
         self._settler.put(

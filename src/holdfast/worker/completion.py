@@ -1,6 +1,7 @@
 """`ctx.transaction()`: the handler's writes, its follow-up jobs and the job's completion in one commit."""
 
-from contextlib import AsyncExitStack, ExitStack
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, ExitStack, contextmanager
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -59,10 +60,10 @@ class Completion:
         if error is not None:
             await self._async_stack.__aexit__(kind, error, trace)
             return
-        async with self._async_stack:
-            self._check("commit")
-            self._judge(await run_on(self._own, self._statement()))
-        self._context._is_completed = True  # noqa: SLF001  # the other half of one idea
+        with self._completing():
+            async with self._async_stack:
+                self._check("commit")
+                self._judge(await run_on(self._own, self._statement()))
 
     def __enter__(self) -> Any:
         self._check("begin a transaction")
@@ -80,9 +81,20 @@ class Completion:
         if error is not None:
             self._stack.__exit__(kind, error, trace)
             return
-        with self._stack:
+        with self._completing(), self._stack:
             self._check("commit")
             self._judge(run_on_blocking(self._own, self._statement()))
+
+    @contextmanager
+    def _completing(self) -> Iterator[None]:
+        """From before the lease goes with our own commit until it is known whether it went."""
+        held = self._context._held  # noqa: SLF001  # the other half of one idea
+        held.is_completing = True
+        try:
+            yield
+        except BaseException:
+            held.is_completing = False
+            raise
         self._context._is_completed = True  # noqa: SLF001  # the other half of one idea
 
     def _check(self, doing: str) -> None:

@@ -24,6 +24,7 @@ class Held:
 
     __slots__ = (
         "began",
+        "is_completing",
         "job",
         "kind",
         "on_stop",
@@ -47,6 +48,8 @@ class Held:
         self.began = monotonic()
         self.overdue_at = self.began + (row.timeout_at - row.started_at).total_seconds()
         self.stop: Stop | None = None
+        # Its handler commits its own completion, or has: a lease that is gone is then no sign of a loss.
+        self.is_completing = False
         self.task: asyncio.Task[None] | None = None
         self.on_stop: Callable[[Stop], None] | None = None
 
@@ -57,10 +60,14 @@ class Held:
         return AttemptFact(self.job, self.run, row.kind, self.queue, row.attempt, row.max_attempts)
 
     def tell_to_stop(self, reason: Stop) -> None:
-        """A lost lease overrides whatever was said before: then nothing may be written any more."""
+        """A lost lease overrides whatever was said before: then nothing may be written any more. A commit
+        under way is not interrupted for that: its fence knows better.
+        """
         if self.stop is not None and reason is not Stop.LOST:
             return
         self.stop = reason
+        if reason is Stop.LOST and self.is_completing:
+            return
         if self.on_stop is not None:
             self.on_stop(reason)
         elif self.task is not None:
