@@ -1,0 +1,30 @@
+"""README's first example, as a newcomer runs it: in an empty directory, with nothing but the package."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+README = Path(__file__).parent.parent.parent / "README.md"
+
+
+def test_the_first_example_runs_in_an_empty_directory(tmp_path: Path) -> None:
+    [example] = re.findall(r"```python\n(.*?)```", README.read_text("utf-8"), re.DOTALL)
+    (tmp_path / "shop.py").write_text(example)
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "shop.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "welcomed 42 in nb\n"
+    assert not (tmp_path / ".holdfast" / "data" / "postmaster.pid").exists()  # the private server has ended
+
+
+def test_the_commands_that_readme_names_are_made(tmp_path: Path) -> None:
+    makefile = (README.parent / "Makefile").read_text("utf-8")
+    for command in re.findall(r"^    make (\w+)", README.read_text("utf-8"), re.MULTILINE):
+        assert re.search(rf"^{command}:", makefile, re.MULTILINE), f"make {command} is not in the Makefile"
