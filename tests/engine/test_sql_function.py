@@ -45,7 +45,8 @@ def test_every_parameter_reaches_its_column(engine: Engine) -> None:
     job = call(
         engine,
         "'mail', '{}', queue => 'slow', priority => 1, run_at => '2999-01-01Z', unique_key => 'k',"
-        " max_attempts => 3, deadline_at => '2999-01-02Z', timeout => '1 minute', tags => '{a,b}', keep => '1 hour'",
+        " max_attempts => 3, deadline_at => '2999-01-02Z', timeout => '1 minute',"
+        " tags => '{a,b}', keep => '1 hour'",
     )
     found = engine.find(job)
     assert found is not None

@@ -12,11 +12,15 @@ LEFTOVERS = 10_000
 CLOSED_FOR = timedelta(seconds=10)
 
 
-def _ring(
-    version: int, current: int, closed: int | None, age: timedelta, *segments: list[int] | list[bool]
+def _ring(  # noqa: PLR0917  # called with the columns of a row
+    version: int,
+    current: int,
+    closed: int | None,
+    age: timedelta,
+    sizes: list[int],
+    drained: list[bool],
 ) -> Ring:
-    sizes, drained = segments
-    return Ring(version, current, closed, age, tuple(map(int, sizes)), tuple(map(bool, drained)))
+    return Ring(version, current, closed, age, tuple(sizes), tuple(drained))
 
 
 _LOOK = statement("ring_look", _ring, is_repeatable=True)
