@@ -1,5 +1,6 @@
 from collections.abc import Iterator
 
+import psycopg
 import pytest
 
 from engine.interleaving.places import flaws
@@ -11,4 +12,5 @@ def story(dsn: str) -> Iterator[Story]:
     """However a story went: every job is in exactly one place at its end, and nothing is left behind."""
     with Story.on(dsn) as story:
         yield story
-        assert flaws(story.watcher) == {}
+    with psycopg.connect(dsn) as connection:
+        assert flaws(connection) == {}
