@@ -31,9 +31,11 @@ from support.engine import SCHEMA, Engine
 
 
 class EngineMachine(Producing, Working, Leading, Operating):
-    @initialize(asked=st.lists(new_jobs, min_size=4, max_size=8))
-    def begin(self, asked: list[Asked]) -> None:
-        self.begin_worker(ALL_QUEUES, ALL_KINDS)
+    @initialize(
+        asked=st.lists(new_jobs, min_size=4, max_size=8), kinds=st.sampled_from([ALL_KINDS, ALL_KINDS[:1]])
+    )
+    def begin(self, asked: list[Asked], kinds: tuple[str, ...]) -> None:
+        self.begin_worker(ALL_QUEUES, kinds)
         self.enqueue(asked, "existing")
 
     @rule(came_to=st.lists(outcomes, min_size=3, max_size=3), limit=st.integers(1, 3))

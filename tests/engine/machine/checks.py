@@ -3,8 +3,9 @@
 import json
 from collections.abc import Sequence
 
+from engine.machine.model import Model
+from engine.machine.places import Ended, Job, Place, Ready, Running, Scheduled
 from engine.machine.tables import JobRow, Tables
-from engine.model import Ended, Job, Model, Place, Ready, Running, Scheduled
 from holdfast.domain.backoff import to_json
 
 

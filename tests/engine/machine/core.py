@@ -8,8 +8,9 @@ import psycopg
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
+from engine.machine.model import Model
+from engine.machine.places import Running
 from engine.machine.tables import clear
-from engine.model import Model, Running
 from support.engine import Engine
 
 T = TypeVar("T")

@@ -93,10 +93,17 @@ class Leading(Core):
         gone = self.engine.run(workers.forget_lost(SCHEMA, keep=keep, now=self.now))
         assert sorted(gone) == sorted(self.model.forget_lost(keep))
 
+    @rule(is_parking=st.booleans())
+    def put_aside_or_bring_back(self, *, is_parking: bool) -> None:
+        if is_parking:
+            for segment in SEGMENTS:
+                self.park(segment)
+        else:
+            self.unpark()
+
     @rule()
     def go_round(self) -> None:
         """The ring as the leader turns it, by what `next_moves` says."""
-        self.unpark()
         looked = self.engine.one(ring.look_at_ring(SCHEMA, now=self.now))
         assert looked.drained == tuple(not self.model.in_segment(segment) for segment in SEGMENTS)
         moves = next_moves(looked, Pace(full=1))
@@ -111,7 +118,7 @@ class Leading(Core):
             self.gather(moves.gather, 10_000)
 
     @rule(
-        move=st.sampled_from(["turn", "close", "truncate", "reopen", "gather", "park"]),
+        move=st.sampled_from(["turn", "close", "truncate", "reopen", "gather"]),
         segment=_segments,
         is_late=st.booleans(),
     )
@@ -126,10 +133,8 @@ class Leading(Core):
                 self.truncate(segment)
             case "reopen":
                 self.reopen(segment)
-            case "gather":
-                self.gather(segment, 1 if is_late else 10_000)
             case _:
-                self.park(segment)
+                self.gather(segment, 1 if is_late else 10_000)
 
     def turn(self, to: int, *, is_late: bool) -> None:
         version = self.model.ring.version - is_late

@@ -7,7 +7,7 @@ from typing import Any
 
 import psycopg
 
-from engine.model import Ended, Entry, Place, Ready, Running, Scheduled
+from engine.machine.places import Ended, Entry, Place, Ready, Running, Scheduled
 
 Minute = tuple[datetime, str, str, str]  # of a queue, a kind and an outcome
 

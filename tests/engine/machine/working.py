@@ -5,7 +5,7 @@ from hypothesis.stateful import precondition, rule
 
 from engine.machine.asking import ALL_KINDS, ALL_QUEUES, STATES, outcomes, transitions
 from engine.machine.core import Claim, Core, all_workers, live, one_of, some_of, stale
-from engine.model import Running, Worker
+from engine.machine.places import Running, Worker
 from holdfast.domain.outcome import Outcome
 from holdfast.domain.transition import Release, Run, Transition, decide
 from holdfast.storage import runs, workers
