@@ -71,13 +71,14 @@ class Attempts:
         self._watch(held)
 
     def tell_to_stop(self, reason: Stop, *, worker: int | None = None) -> int:
-        """Tell all runs, or those of one worker."""
+        """Tell all runs, or those of one worker. Answers how many had not ended, and are cut short."""
         told = [held for held in self.held.values() if worker is None or held.worker == worker]
+        cut_short = [held for held in told if held.task is not None and not held.task.done()]
         for held in told:
             held.tell_to_stop(reason)
             if reason is Stop.LOST:
                 self.held.pop(held.run, None)
-        return len(told)
+        return len(cut_short)
 
     def cancel(self, runs: list[int]) -> None:
         """Somebody wants these runs cancelled."""
