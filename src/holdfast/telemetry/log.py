@@ -2,6 +2,7 @@
 
 import json
 import logging
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import assert_never
 
@@ -89,8 +90,17 @@ def _rounded(length: timedelta) -> timedelta:
 
 
 def _line(level: int, message: str, **facts: object) -> None:
-    text = " ".join(f"{name}={_value(value)}" for name, value in facts.items() if value is not None)
-    logger.log(level, "%s: %s", message, text, extra={"holdfast": {"event": message, **facts}})
+    say(logger, level, message, **facts)
+
+
+def say(to: logging.Logger, level: int, message: str, **facts: object) -> None:
+    """A line with facts: as key=value in text, as members in JSON."""
+    text = key_values(facts)
+    to.log(level, "%s: %s" if text else "%s%s", message, text, extra={"holdfast": {"event": message, **facts}})
+
+
+def key_values(facts: Mapping[str, object]) -> str:
+    return " ".join(f"{name}={_value(value)}" for name, value in facts.items() if value is not None)
 
 
 def _value(value: object) -> str:
