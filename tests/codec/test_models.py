@@ -103,7 +103,11 @@ def test_a_model_arrives_as_it_was_given(hint: Any, value: object, stored: Store
     [
         (Item, {"name": "nut", "price": "1"}, "job(value=…): expected Item, got dict"),
         (Item, ORDER, "job(value=…): name: Field required; price: Field required"),
-        (Item, Item.model_construct(name=3, price=Decimal(1)), "PydanticSerializationUnexpectedValue"),
+        (
+            Item,
+            Item.model_construct(name=3, price=Decimal(1)),
+            "cannot be written as JSON: Pydantic serializer warnings",
+        ),
         (
             Login,
             Login(name="kari", password=SecretStr("x")),

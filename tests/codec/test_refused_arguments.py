@@ -119,7 +119,7 @@ class Counted:
         (Size, 1, "expected Size, got int 1"),
         (Colour, "green", "invalid enum value 'green'"),
         (bytes, "YWI=", "expected bytes, got str 'YWI='"),
-        (date, datetime(2026, 3, 1, tzinfo=UTC), "job(value=…): invalid RFC3339 encoded date"),
+        (date, datetime(2026, 3, 1, tzinfo=UTC), "invalid RFC3339 encoded date, got datetime.date"),
         (datetime, datetime(2026, 3, 1), "2026-03-01 00:00:00 has no time zone: pass an aware datetime"),  # noqa: DTZ001
         (time, time(9, tzinfo=ZoneInfo("Europe/Oslo")), "expected time, got datetime.time"),
         (datetime, datetime(1900, 1, 1, tzinfo=ZoneInfo("Europe/Amsterdam")), "expected datetime, got"),

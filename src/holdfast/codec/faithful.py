@@ -76,6 +76,8 @@ class Comparison:
 
     def _of_items(self, given: Any, taken: Any) -> Difference | None:
         for index, (item, read) in enumerate(zip(given, taken, strict=True)):
+            if type(item) is type(read) and type(item) in _PLAIN and item == read:
+                continue  # what most items are, without the cost of a call
             if found := self.difference(item, read):
                 return found.under(f"[{index}]")
         return None

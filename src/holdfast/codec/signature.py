@@ -130,7 +130,7 @@ class Signature:
 
     def _refused(self, given: dict[str, Any], found: Complaint) -> InvalidArguments:
         """An argument that its own type refuses, with what was given in place of what JSON made of it."""
-        expected = found.problem.split(", got ")[0]
-        if found.path in given and expected.startswith("expected"):
-            found = Complaint(found.path, f"{expected}, got {shown(given[found.path])}")
-        return InvalidArguments(self.name, found.path or None, found.problem)
+        problem = found.problem
+        if found.path in given and not found.shows_the_value:
+            problem = f"{problem.split(', got ')[0]}, got {shown(given[found.path])}"
+        return InvalidArguments(self.name, found.path or None, problem)

@@ -15,6 +15,11 @@ class Complaint(NamedTuple):
     path: str
     problem: str
 
+    @property
+    def shows_the_value(self) -> bool:
+        """Whether it repeats the value itself, or is about something inside of it."""
+        return not re.match(r"expected|invalid (?!enum|value)", self.problem)
+
     def __str__(self) -> str:
         return f"{self.path}: {self.problem}" if self.path else self.problem
 
