@@ -7,6 +7,7 @@ import click
 from holdfast.cli.exits import Exit
 from holdfast.cli.migrate import migrate
 from holdfast.cli.version import version
+from holdfast.cli.worker import worker
 from holdfast.errors import HoldfastError
 from holdfast.postgres.migrations.migration import Migration
 from holdfast.storage.migrations import packaged
@@ -19,6 +20,7 @@ def commands() -> None:
 
 commands.add_command(migrate)
 commands.add_command(version)
+commands.add_command(worker)
 
 
 def main(args: Sequence[str] | None = None, *, migrations: Sequence[Migration] | None = None) -> int:

@@ -1,0 +1,76 @@
+"""The App that `-A MODULE:ATTRIBUTE` names, or a sentence about why there is none."""
+
+import importlib
+import sys
+import traceback
+from pathlib import Path
+
+import click
+
+from holdfast.app import App
+from holdfast.errors import HoldfastError
+
+_EXAMPLE = "write MODULE:ATTRIBUTE, such as shop.jobs:app"
+
+
+class AppNotImported(HoldfastError):
+    """The module is there, and raised an error of its own while it was imported."""
+
+
+def load_app(reference: str) -> App:
+    """Import it as a program started in this directory would. A wrong reference is a usage error."""
+    module_name, _, attribute = reference.partition(":")
+    if not attribute or not all(part.isidentifier() for part in module_name.split(".")):
+        raise _wrong(f"{reference!r} names no app: {_EXAMPLE}")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    found: object = _imported(module_name)
+    for name in attribute.split("."):
+        if not hasattr(found, name):
+            raise _wrong(f"{module_name} has no attribute {name!r}{_apps_of(found)}")
+        found = getattr(found, name)
+    if not isinstance(found, App):
+        raise _wrong(
+            f"{reference} is of type {type(found).__name__}, not an App{_apps_of_module(module_name)}"
+        )
+    return found
+
+
+def _imported(name: str) -> object:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        # A module that imports another one which is missing is a different matter.
+        if error.name is not None and f"{name}.".startswith(f"{error.name}."):
+            raise _wrong(
+                f"there is no module {error.name!r} in {Path.cwd()} or on Python's path: start the worker in "
+                f"the directory that holds it, or install it; {_EXAMPLE}"
+            ) from None
+        raise AppNotImported(_told(name, error)) from error
+    except Exception as error:
+        raise AppNotImported(_told(name, error)) from error
+
+
+def _told(name: str, error: Exception) -> str:
+    """With the line that raised it: the last one outside of the import machinery."""
+    if isinstance(error, SyntaxError):
+        return f"{name} cannot be imported: {error.filename}:{error.lineno}: {error.msg}"
+    frames = [
+        frame for frame in traceback.extract_tb(error.__traceback__) if "importlib" not in frame.filename
+    ][1:]
+    place = f"{frames[-1].filename}:{frames[-1].lineno}: {frames[-1].line}: " if frames else ""
+    return f"{name} cannot be imported: {place}{type(error).__name__}: {error}"
+
+
+def _apps_of(found: object) -> str:
+    names = [name for name, value in vars(found).items() if isinstance(value, App)]
+    return f"; it has the app {' and '.join(map(repr, names))}" if names else ""
+
+
+def _apps_of_module(name: str) -> str:
+    return _apps_of(sys.modules[name])
+
+
+def _wrong(sentence: str) -> click.BadParameter:
+    return click.BadParameter(sentence, param_hint="'-A' / '--app'")

@@ -1,0 +1,51 @@
+"""Where a worker's log lines go: stderr, as key=value or JSON, each with the job that it was written in."""
+
+import logging
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Literal
+
+from holdfast.telemetry.log import JsonFormatter, key_values
+from holdfast.worker.context import current, facts_of
+
+LogFormat = Literal["text", "json"]
+
+
+def set_up_logging(log_format: LogFormat, level: str) -> None:
+    """Send everything from this level on to stderr, in place of whatever was set up before."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.addFilter(_name_the_job)
+    handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+
+
+class TextFormatter(logging.Formatter):
+    """`2026-01-31T09:00:00.000+00:00 INFO shop packed the box: job=7 run=9 attempt=1`."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)s %(name)s %(message)s")
+
+    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: ARG002, N802  # logging's
+        return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # logging's
+        line = super().formatMessage(record)
+        of: Mapping[str, object] | None = getattr(record, "holdfast_job", None)
+        return f"{line}: {key_values(of)}" if of else line
+
+
+def _name_the_job(record: logging.LogRecord) -> bool:
+    """A line of the user's own, written while a job runs, says which one."""
+    if not hasattr(record, "holdfast") and (facts := _job_of(record)):
+        record.holdfast = {"message": record.getMessage(), **facts}
+        record.holdfast_job = facts
+    return True
+
+
+def _job_of(record: logging.LogRecord) -> Mapping[str, object] | None:
+    """As `ctx.log` has it, which is what comes from a child process, or what runs in this task or thread."""
+    if all(hasattr(record, name) for name in ("job", "run", "attempt")):
+        return {name: getattr(record, name) for name in ("job", "run", "attempt")}
+    context = current.get(None)
+    return None if context is None else facts_of(context)

@@ -1,0 +1,52 @@
+"""What a supervisor and its workers say to each other, over one socket for each worker.
+
+A worker says once that it has started. The supervisor says `DRAIN` and `HURRY`; its end, however it comes,
+closes the socket, and means `DRAIN` too: nobody is left behind by a supervisor that was killed.
+"""
+
+import os
+import socket
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+
+VARIABLE = "HOLDFAST_SUPERVISOR_FD"
+
+STARTED = b"s"
+DRAIN = b"d"
+HURRY = b"h"
+
+
+class Supervised:
+    """The worker's end."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self._connection = connection
+
+    @classmethod
+    def from_environment(cls) -> "Supervised | None":
+        """Taken out of the environment: what this worker starts is not supervised."""
+        number = os.environ.pop(VARIABLE, None)
+        if number is None:
+            return None
+        connection = socket.socket(fileno=int(number))
+        connection.set_inheritable(False)
+        return cls(connection)
+
+    def say_started(self) -> None:
+        with suppress(OSError):  # it is gone, as the listener sees
+            self._connection.sendall(STARTED)
+
+    def listen(self, on_order: Callable[[bytes], None]) -> None:
+        """Call back from a thread, which a handler that blocks the event loop does not hold up."""
+        threading.Thread(target=self._listen, args=(on_order,), name="holdfast-orders", daemon=True).start()
+
+    def _listen(self, on_order: Callable[[bytes], None]) -> None:
+        while True:
+            try:
+                order = self._connection.recv(1)
+            except OSError:
+                order = b""
+            on_order(order or DRAIN)
+            if not order:
+                return

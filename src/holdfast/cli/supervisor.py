@@ -1,0 +1,124 @@
+"""Several worker processes under one parent, which starts them, hands signals on, and replaces what died."""
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+from collections.abc import Sequence
+from contextlib import suppress
+from datetime import timedelta
+from time import monotonic
+
+from holdfast.cli.exits import Exit
+from holdfast.cli.supervised import DRAIN, HURRY, VARIABLE
+from holdfast.domain.duration import compact
+from holdfast.telemetry.log import say
+
+_log = logging.getLogger("holdfast.supervisor")
+
+_SIGNALS = (signal.SIGTERM, signal.SIGINT)
+# What a process dies of that is signalled before it heeds signals; it has claimed nothing by then.
+_INTERRUPTED = (-signal.SIGTERM, -signal.SIGINT, Exit.INTERRUPTED)
+_FIRST_PAUSE = 0.5
+_LONGEST_PAUSE = 30.0
+_SOUND_SECONDS = 60.0
+
+
+class Place:
+    """One of the worker processes, and then the one that comes after it."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self._command = command
+        self._line: socket.socket | None = None
+        self.pid: int | None = None
+        self.started = asyncio.Event()
+
+    async def live(self) -> int:
+        """Start a process, and answer how it ended. Leaving early closes the line, and the process drains."""
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        with ours:
+            self._line = ours
+            with theirs:
+                # A process group of its own: Ctrl-C reaches only the supervisor, who hands it on in order.
+                process = await asyncio.create_subprocess_exec(
+                    *self._command,
+                    env={**os.environ, VARIABLE: str(theirs.fileno())},
+                    pass_fds=(theirs.fileno(),),
+                    process_group=0,
+                )
+            self.pid = process.pid
+            with suppress(OSError):
+                if await asyncio.get_running_loop().sock_recv(ours, 1):
+                    self.started.set()
+            return await process.wait()
+
+    def tell(self, order: bytes) -> None:
+        if self._line is not None:
+            with suppress(OSError):
+                self._line.send(order)
+
+
+class Supervisor:
+    """The first process goes ahead: what it cannot do at all, such as import the app or reach the database,
+    ends everything at once, with one message and not one for each process.
+    """
+
+    def __init__(self, command: Sequence[str], processes: int) -> None:
+        self._places = [Place(command) for _ in range(processes)]
+        self._stopping = asyncio.Event()
+
+    async def run(self) -> int:
+        """Until all processes have ended by themselves; answers the exit code for the whole."""
+        loop = asyncio.get_running_loop()
+        for number in _SIGNALS:
+            loop.add_signal_handler(number, self._ask)
+        async with asyncio.TaskGroup() as group:
+            first, *others = self._places
+            keeping = [group.create_task(self._keep(first))]
+            starting = group.create_task(first.started.wait())
+            await asyncio.wait([*keeping, starting], return_when=asyncio.FIRST_COMPLETED)
+            starting.cancel()
+            if first.started.is_set():
+                keeping += [group.create_task(self._keep(place)) for place in others]
+        codes = [task.result() for task in keeping]
+        return next((code if code > 0 else Exit.FAILED for code in codes if code), Exit.OK)
+
+    def _ask(self) -> None:
+        order = HURRY if self._stopping.is_set() else DRAIN
+        self._stopping.set()
+        for place in self._places:
+            place.tell(order)
+
+    async def _keep(self, place: Place) -> int:
+        pause = _FIRST_PAUSE
+        while True:
+            began = monotonic()
+            code = await place.live()
+            if self._stopping.is_set():
+                return Exit.OK if code in _INTERRUPTED else code
+            if code == Exit.OK or not place.started.is_set():
+                return code
+            if monotonic() - began >= _SOUND_SECONDS:
+                pause = _FIRST_PAUSE
+            say(
+                _log,
+                logging.WARNING,
+                "worker process died, another takes its place",
+                pid=place.pid,
+                by=_cause(code),
+                after=compact(timedelta(seconds=pause)),
+            )
+            with suppress(TimeoutError):
+                async with asyncio.timeout(pause):
+                    await self._stopping.wait()
+                    return Exit.OK
+            pause = min(pause * 2, _LONGEST_PAUSE)
+
+
+def _cause(code: int) -> str:
+    try:
+        return signal.Signals(-code).name if code < 0 else f"exit code {code}"
+    except ValueError:
+        return f"signal {-code}"
