@@ -32,6 +32,7 @@ class Fetcher:
         worker: Callable[[], int | None],
         begin: Callable[[int, str, ClaimRow], None],
         is_clogged: Callable[[], bool],
+        on_claimed: Callable[[int], None],
     ) -> None:
         self._database = database
         self._schema = schema
@@ -41,6 +42,7 @@ class Fetcher:
         self._worker = worker
         self._begin = begin
         self._is_clogged = is_clogged
+        self._on_claimed = on_claimed
         self._alarm = Alarm()
         self._promising: dict[str, None] = dict.fromkeys(slots.queues)
         self._closed: int | None = None
@@ -114,6 +116,7 @@ class Fetcher:
         if len(jobs) == limit or self._closed != rows[0].closed:
             self._promising[queue] = None
         self._closed = rows[0].closed
+        self._on_claimed(len(jobs))
         return bool(jobs)
 
     async def _look(self) -> None:

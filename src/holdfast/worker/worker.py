@@ -7,6 +7,7 @@ import socket
 from collections.abc import AsyncIterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from datetime import timedelta
 from time import monotonic
 from typing import Any
 
@@ -48,6 +49,7 @@ from holdfast.worker.stopping import Stopping
 _log = logging.getLogger("holdfast.worker")
 
 _CLOGGED = 5_000
+_PING = timedelta(seconds=30)
 
 
 class Worker:
@@ -94,8 +96,8 @@ class Worker:
                     complete=self._completing(calm, blocking),
                     wake=lambda name: notifier.tell({name}),
                 )
-                fetcher = self._fetcher(hot, slots, attempts, settler)
                 leader = self._leader(calm)
+                fetcher = self._fetcher(hot, slots, attempts, settler, leader)
                 keeper = self._keeper(blocking, attempts, fetcher)
                 listener = self._listener(calm)
                 self._keeper_now, self._attempts, self._fetcher_now = keeper, attempts, fetcher
@@ -174,7 +176,9 @@ class Worker:
 
         return complete
 
-    def _fetcher(self, database: Database, slots: Slots, attempts: Attempts, settler: Settler) -> Fetcher:
+    def _fetcher(
+        self, database: Database, slots: Slots, attempts: Attempts, settler: Settler, leader: Leader
+    ) -> Fetcher:
         return Fetcher(
             database,
             self._schema,
@@ -184,6 +188,7 @@ class Worker:
             worker=lambda: self._id,
             begin=attempts.begin,
             is_clogged=lambda: settler.backlog >= _CLOGGED,
+            on_claimed=leader.claimed,
         )
 
     def _leader(self, database: Database) -> Leader:
@@ -216,7 +221,7 @@ class Worker:
     def _listener(self, database: Database) -> Listener:
         if not database.pooler.keeps_sessions:
             return Listener.off("behind a transaction-mode pooler")
-        return Listener(lambda: database.dedicated(purpose="listener"))
+        return Listener(lambda: database.dedicated(purpose="listener"), ping_interval=_PING)
 
     def _subscribe(self, listener: Listener, fetcher: Fetcher, leader: Leader, keeper: LeaseKeeper) -> None:
         name = self._schema.name

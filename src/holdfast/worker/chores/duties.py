@@ -14,15 +14,14 @@ from holdfast.worker.chores.pace import Chore
 def chores_of(database: Database, schema: Schema, emitter: Emitter, retention: Retention) -> list[Chore]:
     promote = Chore("promote", Promoter(database, schema).once, emitter, shortest=5, longest=30)
     rescuer = Rescuer(database, schema, retention, on_rescued=promote.alarm.ring)
+    enforcer = TimeoutEnforcer(database, schema, retention)
     return [
         promote,
-        Chore("expire", Expirer(database, schema, retention).once, emitter, shortest=1, longest=10),
+        Chore("expire", Expirer(database, schema, retention).once, emitter, shortest=1, longest=30),
         Chore("rescue", rescuer.once, emitter, shortest=5, longest=10),
-        Chore(
-            "time out", TimeoutEnforcer(database, schema, retention).once, emitter, shortest=10, longest=30
-        ),
-        Chore("ring", RingTurner(database, schema).once, emitter, shortest=1, longest=8),
-        Chore("unpark", Unparker(database, schema).once, emitter, shortest=1, longest=15),
-        Chore("fold", Folder(database, schema).once, emitter, shortest=5, longest=20),
+        Chore("time out", enforcer.once, emitter, shortest=15, longest=60),
+        Chore("ring", RingTurner(database, schema).once, emitter, shortest=1, longest=30),
+        Chore("unpark", Unparker(database, schema).once, emitter, shortest=1, longest=30),
+        Chore("fold", Folder(database, schema).once, emitter, shortest=5, longest=30),
         Chore("prune", Pruner(database, schema).once, emitter, shortest=5, longest=60),
     ]

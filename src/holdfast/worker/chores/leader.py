@@ -13,6 +13,8 @@ from holdfast.telemetry.events import Emitter, LeadershipChanged
 from holdfast.worker.chores.pace import Chore
 from holdfast.worker.service import Alarm
 
+_WORTH_A_LOOK = 2_000
+
 
 class Leader:
     """Tries to lead, leads for as long as it can renew, and stops its chores before its lease runs out."""
@@ -34,6 +36,7 @@ class Leader:
         self._worker = worker
         self._lease = lease
         self._alarm = Alarm()
+        self._claimed = 0
         self.is_leader = False
 
     def wake(self, *chores: str) -> None:
@@ -41,6 +44,13 @@ class Leader:
         for chore in self._chores:
             if chore.name in chores:
                 chore.alarm.ring()
+
+    def claimed(self, jobs: int) -> None:
+        """So many jobs went through here: what they leave behind in the ring is worth a look."""
+        self._claimed += jobs
+        if self._claimed >= _WORTH_A_LOOK:
+            self._claimed = 0
+            self.wake("ring")
 
     async def run(self) -> None:
         try:
@@ -87,7 +97,7 @@ class Leader:
     async def _renew(self, until: float) -> None:
         """Until the lease could not be renewed in time, or somebody else has it."""
         while True:
-            await self._alarm.sleep(max((until - monotonic()) / 2, 0.05))
+            await self._alarm.sleep(max((until - monotonic()) * 0.6, 0.05))
             renewed = await self._try()
             if renewed is not None:
                 until = renewed

@@ -83,7 +83,9 @@ class Expirer:
 
 
 class Rescuer:
-    """Marks workers whose lease ran out, and takes their runs away; looks again when a lease may run out."""
+    """Marks workers whose lease ran out, and takes their runs away. Looks for runs of workers that others
+    have marked when it begins and now and then: a leader may have died between the two.
+    """
 
     def __init__(
         self, database: Database, schema: Schema, retention: Retention, on_rescued: Callable[[], None]
@@ -92,9 +94,12 @@ class Rescuer:
         self._schema = schema
         self._retention = retention
         self._on_rescued = on_rescued
+        self._full_at = 0.0
 
     async def once(self) -> Did:
-        await self._database.run(mark_lost(self._schema))
+        marked = await self._database.run(mark_lost(self._schema))
+        if not marked and monotonic() < self._full_at:
+            return Did()
         async with self._database.transaction() as transaction:
             rescued = await hold(
                 rescue(self._schema, luck=random.random(), retention=self._retention),  # noqa: S311
@@ -102,11 +107,11 @@ class Rescuer:
             )
         if rescued:
             self._on_rescued()
-        if len(rescued) == BATCH:
-            return Did(len(rescued), is_more=True)
+            self._full_at = 0.0
+            return Did(len(rescued), is_more=len(rescued) == BATCH)
         await self._database.run(forget_lost(self._schema, keep=_REMEMBER_LOST))
-        due = await self._database.run_one(next_due(self._schema))
-        return Did(len(rescued), again_in=_seconds(due.expiry))
+        self._full_at = monotonic() + 2 * FULL_LOOK
+        return Did()
 
 
 class TimeoutEnforcer:
