@@ -28,7 +28,8 @@ def flaw(text: str) -> str | None:
 
 def holds_nul(text: str) -> bool:
     """Whether JSON text holds a NUL, which JSON can write and Postgres cannot keep."""
-    return _ESCAPED_NUL.search(text) is not None
+    # The plain search is a hundred times quicker, and hardly ever finds anything.
+    return "\\u0000" in text and _ESCAPED_NUL.search(text) is not None
 
 
 def _refuse(constant: str) -> None:
