@@ -3,6 +3,7 @@ its memory.
 """
 
 import ctypes
+import fcntl
 import logging
 import logging.handlers
 import os
@@ -10,37 +11,57 @@ import resource
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import Any
+from contextlib import contextmanager, suppress
+from typing import Any, NoReturn
 
 _PR_SET_PDEATHSIG = 1
 _M_ARENA_MAX = -8
 _POLITE = (signal.SIGINT, signal.SIGTERM)
 
 
-def die_with(parent: int) -> None:
-    """Linux kills us when the worker is gone, even if a handler holds the interpreter for ever. Elsewhere,
-    and for what a handler has started, the end of the connection has to do.
+def die_with(parent: int, lifeline: int) -> None:
+    """Nothing of us outlives the worker, even if a handler holds the interpreter for ever. `lifeline` is a
+    pipe that only the worker can write to: when it hangs up, Linux itself kills our process group, and with
+    it what handlers have started. Should that not work here, Linux kills us alone; elsewhere the end of the
+    connection has to do.
     """
+    os.set_inheritable(lifeline, False)  # noqa: FBT003  # its only form
     if sys.platform == "linux":
-        ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+        with suppress(OSError):
+            fcntl.fcntl(lifeline, fcntl.F_SETOWN, -os.getpgrp())
+            fcntl.fcntl(lifeline, fcntl.F_SETSIG, signal.SIGKILL)
+            fcntl.fcntl(lifeline, fcntl.F_SETFL, os.O_ASYNC)
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:  # it died before we had asked
+        os._exit(1)
+
+
+def die() -> NoReturn:
+    """At once, with all that handlers have started."""
+    try:
+        os.killpg(os.getpgrp(), signal.SIGKILL)
+    finally:
         os._exit(1)
 
 
 def leave_signals_to_the_worker() -> None:
     """A service manager signals every process of a service, but only the worker knows how to drain.
-    Handlers that do nothing in place of SIG_IGN, which programs started from here would inherit; those
-    forked from here get the usual ones back.
+    Handlers that do nothing in place of SIG_IGN, which programs started from here would inherit. Those
+    forked from here get the usual ones back, and no signal may come in between.
     """
     for number in _POLITE:
         signal.signal(number, lambda *_: None)
-    os.register_at_fork(after_in_child=_be_polite_again)
 
+    def in_fork() -> None:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _POLITE)
 
-def _be_polite_again() -> None:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    os.register_at_fork(
+        before=lambda: signal.pthread_sigmask(signal.SIG_BLOCK, _POLITE),
+        after_in_parent=lambda: signal.pthread_sigmask(signal.SIG_UNBLOCK, _POLITE),
+        after_in_child=in_fork,
+    )
 
 
 def spare_address_space() -> None:

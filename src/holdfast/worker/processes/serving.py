@@ -5,9 +5,7 @@ the worker.
 import asyncio
 import contextvars
 import inspect
-import os
 import pickle
-import signal
 import socket
 import sys
 import threading
@@ -48,13 +46,11 @@ RESULT_LIMIT = 16 * 1024 * 1024
 
 
 def main() -> NoReturn:
-    """Called by the command that the worker starts: the number of our end of the socket, and the worker's
-    pid.
-    """
-    file, parent = int(sys.argv[1]), int(sys.argv[2])
-    confinement.die_with(parent)
+    """Called by the command that the worker starts."""
+    parent, lifeline, connection = map(int, sys.argv[1:])
+    confinement.die_with(parent, lifeline)
     confinement.leave_signals_to_the_worker()
-    channel = Channel(socket.socket(fileno=file))
+    channel = Channel(socket.socket(fileno=connection))
     start = next(channel.messages())
     if not isinstance(start, Start):
         raise TypeError(f"the first word was {start!r}")
@@ -66,17 +62,23 @@ def main() -> NoReturn:
 
 
 class Channel:
-    """Our end of the socket. Any thread may send: it blocks while the worker is too busy to read."""
+    """Our end of the socket. Any thread may send: it blocks while the worker is too busy to read. If it is
+    closed, by the worker's death or by a handler, there is nobody left to work for.
+    """
 
     def __init__(self, connection: socket.socket) -> None:
+        connection.set_inheritable(False)  # its only form
         self._connection = connection
         self._file = connection.makefile("rb")
         self._lock = threading.Lock()
 
     def send(self, message: ToWorker) -> None:
         data = framed(message)
-        with self._lock, suppress(OSError):  # the worker is gone: the listening thread ends us
-            self._connection.sendall(data)
+        try:
+            with self._lock:
+                self._connection.sendall(data)
+        except OSError:
+            confinement.die()
 
     def messages(self) -> Iterator[ToChild]:
         """Until the worker is gone."""
@@ -151,10 +153,7 @@ class Serving:
                     self._current[0].tell_to_stop(reason)
                 case Heard(run) if self._current and self._current[0].run == run:
                     self._current[1].heard()
-        try:
-            os.killpg(os.getpgrp(), signal.SIGKILL)
-        finally:
-            os._exit(1)
+        confinement.die()
 
     def _run(self, call: Call, held: Held, saying: Saying) -> Ended:
         context = Context(held, save_progress=lambda _, text: saying.say(text), complete=_refuse)

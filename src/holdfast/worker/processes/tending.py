@@ -64,6 +64,7 @@ class Child:
         self._run: int | None = None
         self._answer: asyncio.Future[Answer] | None = None
         self._on_progress: Callable[[str], None] = lambda _: None
+        self._lifeline = -1
         self._is_condemned = False
 
     @property
@@ -119,21 +120,24 @@ class Child:
                     await asyncio.wait([reading])
             reading.cancel()
             writer.close()
+            os.close(self._lifeline)
 
     async def _start(self) -> tuple[asyncio.subprocess.Process, asyncio.StreamReader, asyncio.StreamWriter]:
         """Called on the event loop's own thread, which is the one whose end Linux takes for our death."""
         ours, theirs = socket.socketpair()
-        with theirs:
-            try:
-                self._process = await asyncio.create_subprocess_exec(
-                    *_command(theirs.fileno()),
-                    stdin=subprocess.DEVNULL,
-                    pass_fds=(theirs.fileno(),),
-                    start_new_session=True,
-                )
-            except BaseException:
-                ours.close()
-                raise
+        their_lifeline, self._lifeline = os.pipe()
+        inherited = their_lifeline, theirs.fileno()
+        try:
+            self._process = await asyncio.create_subprocess_exec(
+                *_command(*inherited), stdin=subprocess.DEVNULL, pass_fds=inherited, start_new_session=True
+            )
+        except BaseException:
+            ours.close()
+            os.close(self._lifeline)
+            raise
+        finally:
+            theirs.close()
+            os.close(their_lifeline)
         reader, self._writer = await asyncio.open_unix_connection(sock=ours)
         self._writer.write(framed(Start(sys.argv, _levels(), self.memory_limit)) + self._unsent)
         return self._process, reader, self._writer
@@ -182,8 +186,8 @@ class Child:
             os.killpg(leader, signal.SIGKILL)
 
 
-def _command(file: int) -> list[str]:
-    arguments = [str(file), str(os.getpid()), json.dumps(sys.path)]
+def _command(lifeline: int, connection: int) -> list[str]:
+    arguments = [str(os.getpid()), str(lifeline), str(connection), json.dumps(sys.path)]
     return [sys.executable, *_interpreter_flags(), "-c", _CODE, *arguments]
 
 

@@ -1,0 +1,222 @@
+"""How handlers in child processes are stopped, how deaths are told, and what is left of them: nothing."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.errors import ProcessDied
+from holdfast.worker.held import Stop
+from holdfast.worker.processes import Processes
+from worker import handlers_for_processes as handlers
+from worker.calling import Run, children, is_alive, numbers_in, run, until
+
+MIB = 1024 * 1024
+
+
+@pytest.fixture
+async def processes() -> AsyncIterator[Processes]:
+    async with Processes(grace=0.2) as processes:
+        yield processes
+    assert children() == []
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    """Where a handler writes who it is, when it has begun."""
+    return tmp_path / "started"
+
+
+@pytest.mark.parametrize("function", [handlers.hog_the_interpreter, handlers.ignore_signals])
+@pytest.mark.parametrize("reason", [Stop.TIMEOUT, Stop.LOST])
+async def test_a_timeout_and_a_lost_lease_really_kill(
+    processes: Processes, place: Path, function: Callable[..., Any], reason: Stop
+) -> None:
+    attempt = Run.of(function)
+    task = attempt.begin(processes, started=str(place))
+    [pid] = await numbers_in(place)
+    attempt.tell_to_stop(reason)
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert not is_alive(pid)
+    assert children() == []
+    assert processes.is_still_running(attempt.held) is None
+    assert await run(processes, handlers.where) != pid
+
+
+async def test_all_that_a_handler_has_started_is_killed_with_it(processes: Processes, place: Path) -> None:
+    attempt = Run.of(handlers.start_others)
+    task = attempt.begin(processes, started=str(place))
+    family = await numbers_in(place)
+    assert all(map(is_alive, family))
+    attempt.tell_to_stop(Stop.TIMEOUT)
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await until(lambda: not any(map(is_alive, family)))
+
+
+async def test_what_a_dead_handler_had_started_is_killed_too(processes: Processes, place: Path) -> None:
+    """A fork of the child keeps the connection open, which must not keep the attempt."""
+    with pytest.raises(ProcessDied, match="exited with 7"):
+        await run(processes, handlers.start_others_and_die, started=str(place))
+    family = await numbers_in(place)
+    await until(lambda: not any(map(is_alive, family)))
+
+
+@pytest.mark.parametrize("function", [handlers.wait_until_cancelled, handlers.clean_up_when_cancelled])
+async def test_a_handler_that_stops_when_told_to_may_clean_up_and_keeps_its_process(
+    processes: Processes, place: Path, function: Callable[..., Any]
+) -> None:
+    async with Processes(grace=30) as patient:
+        attempt = Run.of(function)
+        task = attempt.begin(patient, started=str(place))
+        [pid] = await numbers_in(place)
+        attempt.tell_to_stop(Stop.CANCEL)
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert attempt.context.state["cleaned"]
+        assert await run(patient, handlers.where) == pid
+
+
+async def test_a_lease_that_is_lost_during_the_grace_ends_it(place: Path) -> None:
+    async with Processes(grace=600) as patient:
+        attempt = Run.of(handlers.ignore_signals)
+        task = attempt.begin(patient, started=str(place))
+        [pid] = await numbers_in(place)
+        attempt.tell_to_stop(Stop.SHUTDOWN)
+        await asyncio.sleep(0)
+        attempt.tell_to_stop(Stop.LOST)
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        await until(lambda: not is_alive(pid))
+
+
+async def test_a_run_that_is_stopped_while_its_process_starts_leaves_nothing(processes: Processes) -> None:
+    attempt = Run.of(handlers.where)
+    task = attempt.begin(processes)
+    await asyncio.sleep(0)
+    attempt.tell_to_stop(Stop.LOST)
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await until(lambda: children() == [])
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "message"),
+    [
+        (handlers.leave, {"code": 3}, "its process exited with 3 before"),
+        (handlers.leave_politely, {"code": 4}, "its process exited with 4 before"),
+        (
+            handlers.shoot,
+            {"number": signal.SIGKILL},
+            r"killed by signal 9 \(SIGKILL\), such as by the kernel",
+        ),
+        (handlers.shoot, {"number": signal.SIGABRT}, r"killed by signal 6 \(SIGABRT\) before"),
+        (handlers.crash, {}, r"killed by signal 11 \(SIGSEGV\) before"),
+    ],
+)
+async def test_a_death_is_a_failed_attempt_that_says_how(
+    processes: Processes, function: Callable[..., Any], arguments: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ProcessDied, match=message) as caught:
+        await run(processes, function, **arguments)
+    assert caught.value.holdfast_code == "process_died"
+    assert await run(processes, handlers.add, left=1, right=1) == 2
+
+
+async def test_a_handler_that_closes_the_connection_has_killed_its_process(processes: Processes) -> None:
+    with pytest.raises(ProcessDied, match="SIGKILL"):
+        await run(processes, handlers.close_everything)
+
+
+async def test_a_child_that_died_while_idle_costs_no_attempt(processes: Processes) -> None:
+    first = await run(processes, handlers.where)
+    os.kill(first, signal.SIGSTOP)  # so that the call meets a child that is alive, as far as anybody knows
+    call = Run.of(handlers.where).begin(processes)
+    await asyncio.sleep(0)
+    os.kill(first, signal.SIGKILL)
+    assert await call != first
+
+
+async def test_too_much_memory_is_a_failed_attempt_and_the_process_is_replaced(processes: Processes) -> None:
+    first = await Run.of(handlers.where, memory_limit=512 * MIB).on(processes)
+    assert await Run.of(handlers.take, memory_limit=512 * MIB).on(processes, size=100 * MIB) == 100 * MIB
+    assert await Run.of(handlers.where, memory_limit=512 * MIB).on(processes) == first
+    with pytest.raises(MemoryError):
+        await Run.of(handlers.take, memory_limit=512 * MIB).on(processes, size=600 * MIB)
+    with pytest.raises(MemoryError):
+        await Run.of(handlers.take_bit_by_bit, memory_limit=512 * MIB).on(processes)
+    second = await Run.of(handlers.where, memory_limit=512 * MIB).on(processes)
+    assert second != first
+
+
+async def test_a_limit_holds_only_for_the_kinds_that_have_it(processes: Processes) -> None:
+    limited = await Run.of(handlers.where, memory_limit=512 * MIB).on(processes)
+    assert await run(processes, handlers.where) != limited
+    assert await run(processes, handlers.take, size=600 * MIB) == 600 * MIB
+
+
+async def test_a_child_is_out_of_reach_of_the_terminal_and_leaves_signals_to_the_worker(
+    processes: Processes,
+) -> None:
+    pid, group, session = await run(processes, handlers.parent_and_group)
+    assert pid == group == session
+    for number in (signal.SIGINT, signal.SIGTERM):
+        os.kill(pid, number)
+        assert await run(processes, handlers.where) == pid
+    assert await run(processes, handlers.terminate_a_fork) == -signal.SIGTERM
+
+
+async def test_a_child_that_cannot_be_started_fails_the_attempt(
+    processes: Processes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(sys, "executable", "/nowhere/python")
+        with pytest.raises(FileNotFoundError) as caught:
+            await run(processes, handlers.where)
+    assert "could not be started" in caught.value.__notes__[0]
+    assert await run(processes, handlers.where)
+
+
+async def test_leaving_kills_what_is_still_running(place: Path) -> None:
+    async with Processes() as processes:
+        await run(processes, handlers.where)
+        task = Run.of(handlers.ignore_signals).begin(processes, started=str(place))
+        await numbers_in(place)
+    assert children() == []
+    with pytest.raises(ProcessDied):
+        await task
+
+
+WORKER = """
+import asyncio, sys
+sys.path.insert(0, sys.argv[1])
+from holdfast.worker.processes import Processes
+from worker import handlers_for_processes as handlers
+from worker.calling import Run
+
+async def main():
+    async with Processes() as processes:
+        await Run.of(getattr(handlers, sys.argv[2])).on(processes, started=sys.argv[3])
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.parametrize("name", ["hog_the_interpreter", "ignore_signals", "start_others"])
+async def test_children_do_not_outlive_a_worker_that_is_killed(name: str, place: Path) -> None:
+    tests = str(Path(__file__).parents[1])
+    command = [sys.executable, "-c", WORKER, tests, name, str(place)]
+    with subprocess.Popen(command) as worker:  # noqa: ASYNC220  # takes a millisecond
+        try:
+            family = await numbers_in(place)
+            assert all(map(is_alive, family))
+        finally:
+            worker.kill()
+    await until(lambda: not any(map(is_alive, family)))
