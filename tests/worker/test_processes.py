@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from holdfast.domain.retry import Retry
-from holdfast.errors import InvalidInput
+from holdfast.errors import InvalidInput, ProcessDied
 from holdfast.worker.asks import Cancel, Fail, RetryLater, Snooze
 from holdfast.worker.failures import from_error
+from holdfast.worker.held import Stop
 from holdfast.worker.processes import Processes
 from holdfast.worker.processes.raised import RaisedInChild
 from worker import handlers_for_processes as handlers
@@ -250,6 +251,27 @@ async def test_the_blocks_own_error_is_not_wrapped() -> None:
 
     with pytest.raises(KeyError):
         await fail()
+
+
+def test_children_are_kept_under_uvloop_as_well(tmp_path: Path) -> None:
+    uvloop = pytest.importorskip("uvloop")
+
+    async def call_and_stop() -> None:
+        place = tmp_path / "started"
+        async with Processes(grace=0) as processes:
+            assert await run(processes, handlers.add, left=1, right=2) == 3
+            attempt = Run.of(handlers.ignore_signals)
+            task = attempt.begin(processes, started=str(place))
+            await until(place.exists)
+            attempt.tell_to_stop(Stop.TIMEOUT)
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            with pytest.raises(ProcessDied, match="exited with 3"):
+                await run(processes, handlers.leave, code=3)
+        assert children() == []
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(call_and_stop())
 
 
 async def test_many_calls_and_many_children_leak_no_files_and_no_zombies() -> None:

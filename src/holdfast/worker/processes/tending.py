@@ -46,10 +46,10 @@ Answer = Ended | Exception
 
 
 class Child:
-    """Started by executing Python anew: 0.2 s, once for each child, most of it imports. A fork server that
-    has imported everything takes 8 ms, but it would have to import the user's modules too, and forking
-    after that copies whatever these have opened or started (threads, connections), which is the trouble
-    that isolation is asked for to get away from.
+    """Started by executing Python anew: about half a second, once for each child, nearly all of it imports.
+    A fork server that has imported everything takes 8 ms, but it would have to import the user's modules
+    too, and forking after that copies whatever these have opened or started (threads, connections), which
+    is the trouble that isolation is asked for to get away from.
     """
 
     def __init__(self, memory_limit: int | None) -> None:
