@@ -159,7 +159,7 @@ class Pool:
     async def _turn(self) -> None:
         """Take the connection at the head, and put it back at the tail, closed if it is stale."""
         with suppress(psycopg_pool.PoolTimeout):
-            connection = await self._pool.getconn(timeout=0.05)
+            connection = await self._get(0.05)
             try:
                 if self._looks_stale(connection) and not await self._is_fit(connection):
                     await connection.close()
@@ -175,7 +175,7 @@ class Pool:
         deadline = monotonic() + self._settings.pool_timeout.total_seconds()
         while True:
             try:
-                connection = await self._pool.getconn(timeout=max(0.0, deadline - monotonic()))
+                connection = await self._get(max(0.0, deadline - monotonic()))
             except psycopg_pool.PoolTimeout:
                 raise self._nothing_to_lend() from None
             except psycopg_pool.PoolClosed:
@@ -189,6 +189,18 @@ class Pool:
                     await self._pool.putconn(connection)
             if is_fit:
                 return connection
+
+    async def _get(self, seconds: float) -> PooledConnection:
+        """The pool inside waits with `asyncio.wait_for`, which before Python 3.12 forgets a cancellation that
+        comes together with what it waited for; a service that missed its only one would never end.
+        """
+        task = asyncio.current_task()
+        heard = task.cancelling() if task else 0
+        connection = await self._pool.getconn(timeout=seconds)
+        if task and task.cancelling() > heard:
+            await self._pool.putconn(connection)
+            raise asyncio.CancelledError
+        return connection
 
     def _nothing_to_lend(self) -> PoolTimeout | ConnectionFailed:
         seconds = self._settings.pool_timeout.total_seconds()
