@@ -196,7 +196,13 @@ class Worker:
             database,
             self._schema,
             self._emitter,
-            chores_of(database, self._schema, self._emitter, self._options.retention),
+            chores_of(
+                database,
+                self._schema,
+                self._emitter,
+                self._options.retention,
+                self._options.beats.lease,
+            ),
             worker=lambda: self._id,
             lease=self._options.leader_lease,
         )

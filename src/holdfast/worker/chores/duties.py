@@ -2,6 +2,8 @@
 others wait longer and longer while there is nothing to do, so that an idle worker asks for little.
 """
 
+from datetime import timedelta
+
 from holdfast.postgres.database import Database
 from holdfast.postgres.schema import Schema
 from holdfast.storage.runs import Retention
@@ -11,14 +13,18 @@ from holdfast.worker.chores.moving import Expirer, Promoter, Rescuer, TimeoutEnf
 from holdfast.worker.chores.pace import Chore
 
 
-def chores_of(database: Database, schema: Schema, emitter: Emitter, retention: Retention) -> list[Chore]:
+def chores_of(
+    database: Database, schema: Schema, emitter: Emitter, retention: Retention, lease: timedelta
+) -> list[Chore]:
+    """`lease` is a worker's: whoever wants it short wants to be rescued soon."""
+    lost = lease.total_seconds()
     promote = Chore("promote", Promoter(database, schema).once, emitter, shortest=5, longest=30)
     rescuer = Rescuer(database, schema, retention, on_rescued=promote.alarm.ring)
     enforcer = TimeoutEnforcer(database, schema, retention)
     return [
         promote,
         Chore("expire", Expirer(database, schema, retention).once, emitter, shortest=1, longest=30),
-        Chore("rescue", rescuer.once, emitter, shortest=5, longest=10),
+        Chore("rescue", rescuer.once, emitter, shortest=min(5, lost / 4), longest=min(10, lost / 2)),
         Chore("time out", enforcer.once, emitter, shortest=15, longest=60),
         Chore("ring", RingTurner(database, schema).once, emitter, shortest=1, longest=30),
         Chore("unpark", Unparker(database, schema).once, emitter, shortest=1, longest=30),
