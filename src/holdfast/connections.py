@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -55,31 +56,27 @@ class Connections:
         """For this event loop, opened by the first caller while the others wait."""
         loop = asyncio.get_running_loop()
         if loop not in self._loops:
-            for gone in [known for known in self._loops if known.is_closed()]:
-                del self._loops[gone]
+            self._forget_ended_loops()
             self._loops[loop] = loop.create_task(self._open())
         opening = self._loops[loop]
         try:
             return await asyncio.shield(opening)
         except Exception:
-            self._loops.pop(loop, None)
+            # The first who hears of it, as somebody may have begun to open anew meanwhile.
+            if self._loops.get(loop) is opening:
+                del self._loops[loop]
             raise
 
     def opened_blocking(self) -> _Blocking:
         dsn = self.dsn()
         with self._lock:
             if self._blocking is None:
-                database = BlockingDatabase(dsn, self.options, purpose="app")
-                hints = BlockingDatabase(dsn, HINTS, purpose="notifier")
-                known = known_version()
-                with explained(self.schema, known=known):
-                    found = database.run(read_version(self.schema))[0]
-                judge(found, known=known, schema=self.schema.name)
-                self._blocking = _Blocking(database, hints, BlockingNotifier(hints, self.schema))
+                self._blocking = self._open_blocking(dsn)
             return self._blocking
 
     async def close(self) -> None:
         """Close what this event loop opened, and what blocking callers did."""
+        self._forget_ended_loops()
         opening = self._loops.pop(asyncio.get_running_loop(), None)
         if opening is not None:
             here = await opening
@@ -103,24 +100,48 @@ class Connections:
 
     async def _open(self) -> _Async:
         dsn = await asyncio.to_thread(self.dsn)
-        database = Database(dsn, self.options, purpose="app")
-        await database.open()
-        known = known_version()
-        with explained(self.schema, known=known):
-            found = (await database.run(read_version(self.schema)))[0]
-        judge(found, known=known, schema=self.schema.name)
-        hints = Database(dsn, HINTS, purpose="notifier")
-        await hints.open()
+        async with AsyncExitStack() as unless_it_works:
+            database = Database(dsn, self.options, purpose="app")
+            await unless_it_works.enter_async_context(database)
+            known = known_version()
+            with explained(self.schema, known=known):
+                found = (await database.run(read_version(self.schema)))[0]
+            judge(found, known=known, schema=self.schema.name)
+            hints = Database(dsn, HINTS, purpose="notifier")
+            await unless_it_works.enter_async_context(hints)
+            unless_it_works.pop_all()
         return _Async(database, hints, Notifier(hints, self.schema))
+
+    def _open_blocking(self, dsn: Dsn) -> _Blocking:
+        with ExitStack() as unless_it_works:
+            database = BlockingDatabase(dsn, self.options, purpose="app")
+            unless_it_works.callback(database.close)
+            known = known_version()
+            with explained(self.schema, known=known):
+                found = database.run(read_version(self.schema))[0]
+            judge(found, known=known, schema=self.schema.name)
+            unless_it_works.pop_all()
+        hints = BlockingDatabase(dsn, HINTS, purpose="notifier")
+        return _Blocking(database, hints, BlockingNotifier(hints, self.schema))
+
+    def _forget_ended_loops(self) -> None:
+        """Their connections went with them. Over a copy, as other threads open and close here too."""
+        for loop in list(self._loops):
+            if loop.is_closed():
+                self._loops.pop(loop, None)
 
     def _find(self) -> Dsn:
         match read_target(self.given):
             case Server(dsn):
                 return dsn
             case Embedded(directory):
-                self._server = EmbeddedServer.start(Path(directory))
-                dsn = Dsn.parse(self._server.dsn)
-                # A private server has no other owner: whoever starts it brings its tables up to date.
-                with own_connection(dsn) as connection:
-                    migrate(connection, self.schema, packaged())
+                with ExitStack() as unless_it_works:
+                    server = EmbeddedServer.start(Path(directory))
+                    unless_it_works.callback(server.stop)
+                    dsn = Dsn.parse(server.dsn)
+                    # A private server has no other owner: whoever starts it brings its tables up to date.
+                    with own_connection(dsn) as connection:
+                        migrate(connection, self.schema, packaged())
+                    unless_it_works.pop_all()
+                self._server = server
                 return dsn

@@ -1,0 +1,62 @@
+"""What somebody with psql sees of the jobs, and hears of them."""
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+from psycopg.rows import dict_row
+
+_LONG = 30.0
+_SESSIONS = """
+select count(*) from pg_stat_activity
+ where datname = current_database() and backend_type = 'client backend' and pid <> pg_backend_pid()
+"""
+
+
+@dataclass
+class Observer:
+    connection: psycopg.Connection[Any]
+
+    def count(self) -> int:
+        return int(self.value("select count(*) from holdfast.jobs"))
+
+    def jobs(self) -> list[dict[str, Any]]:
+        """All jobs in the order of their ids, as the public view shows them."""
+        with self.connection.cursor(row_factory=dict_row) as cursor:
+            return cursor.execute("select * from holdfast.jobs order by id").fetchall()
+
+    def job(self, job: int) -> dict[str, Any]:
+        [found] = [row for row in self.jobs() if row["id"] == job]
+        return found
+
+    def value(self, query: str, *params: object) -> Any:
+        row = self.connection.execute(query, params).fetchone()
+        assert row is not None
+        return row[0]
+
+    def sessions(self) -> int:
+        """The connections of others to this database."""
+        return int(self.value(_SESSIONS))
+
+    def until_alone(self) -> None:
+        """A server notices a little later that a connection was closed."""
+        deadline = time.monotonic() + _LONG
+        while left := self.sessions():
+            assert time.monotonic() < deadline, f"{left} connections stay open"
+            time.sleep(0.01)
+
+    def listen(self, *channels: str) -> None:
+        for channel in channels:
+            self.connection.execute(f'listen "{channel}"')
+
+    def hear(self) -> tuple[str, str]:
+        """The next notification, waited for."""
+        for heard in self.connection.notifies(timeout=_LONG, stop_after=1):
+            return heard.channel, heard.payload
+        raise AssertionError("nothing was heard")
+
+    def heard_nothing(self) -> bool:
+        """Whether no notification has come with all that was committed until now."""
+        self.connection.execute("select")
+        return not list(self.connection.notifies(timeout=0))
