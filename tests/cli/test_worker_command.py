@@ -58,6 +58,7 @@ def state_and_attempt(conn: psycopg.Connection, job: int) -> tuple[str, int]:
     return row[0], row[1]
 
 
+@pytest.mark.requirement("S2.18")
 def test_once_runs_what_is_there_and_what_follows_from_it_and_leaves_the_rest(
     start: Start, conn: psycopg.Connection
 ) -> None:
@@ -115,7 +116,7 @@ def test_an_app_that_sets_up_logging_keeps_it_unless_a_format_is_asked_for(
     assert (asked.ended(), asked.log) == (0, "")
 
 
-@pytest.mark.requirement("S2.38")
+@pytest.mark.requirement("S2.45")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_the_first_signal_lets_running_jobs_end_and_takes_no_more(
     start: Start, conn: psycopg.Connection, folder: Path, number: signal.Signals
@@ -147,6 +148,7 @@ def test_what_outlasts_the_grace_is_given_back_with_its_attempt(
     assert "released=1" in worker.log
 
 
+@pytest.mark.requirement("S4.20")
 @pytest.mark.parametrize("kind", ["wait_for", "sleep_in_a_thread"])
 def test_the_second_signal_gives_running_jobs_back_and_ends_even_beside_a_thread_that_runs_on(
     start: Start, conn: psycopg.Connection, kind: str
