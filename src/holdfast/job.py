@@ -1,6 +1,6 @@
 """A kind of job as its author sees it: a function that can be enqueued, typed by its own signature."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
@@ -70,7 +70,7 @@ class Options:
             changes["keep"] = duration(self.keep, name="keep")
         return replace(own, **changes) if changes else own
 
-    def new_job(self, policy: Policy, args: str) -> NewJob:
+    def new_job(self, policy: Policy, args: str, parameters: Collection[str]) -> NewJob:
         is_moment = isinstance(self.deadline, datetime)
         return NewJob(
             policy,
@@ -81,7 +81,7 @@ class Options:
             deadline_in=None
             if self.deadline is None or is_moment
             else duration(self.deadline, name="deadline"),
-            unique_key=unique_key(self.unique, kind=policy.kind, args=args),
+            unique_key=unique_key(self.unique, kind=policy.kind, args=args, parameters=parameters),
         )
 
 
@@ -99,8 +99,10 @@ class Using(Generic[P, R]):
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
         """The job with these arguments, checked, to be given to `app.enqueue_many`."""
-        text = self.kind.signature.encode(args, kwargs)
-        return Call(self.kind, self.options.new_job(self.policy, text), self.options.on_conflict)
+        signature = self.kind.signature
+        text = signature.encode(args, kwargs)
+        new = self.options.new_job(self.policy, text, signature.names)
+        return Call(self.kind, new, self.options.on_conflict)
 
     async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
         """Write the job: on `conn`'s transaction if one was given, else in one of its own."""

@@ -43,6 +43,11 @@ class Signature:
         """Whether the first parameter is the context."""
         return self._resolved().takes_context
 
+    @property
+    def names(self) -> frozenset[str]:
+        """The parameters that arguments are stored by: all but the context."""
+        return self._resolved().names
+
     def resolve(self, localns: Mapping[str, Any] | None = None) -> None:
         """Read the annotations and check that all of them can be stored. Harmless when repeated."""
         self._resolved(localns)

@@ -2,15 +2,19 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from holdfast.errors import InvalidInput
 
 Unique = str | Sequence[str] | bool
 
 
-def unique_key(unique: Unique | None, *, kind: str, args: str) -> str | None:
-    """A text is the key itself; names of arguments derive it from their values; True from all of them."""
+def unique_key(unique: Unique | None, *, kind: str, args: str, parameters: Collection[str]) -> str | None:
+    """A text is the key itself; names of parameters derive it from their values; True from all of them.
+
+    A parameter that was not given counts as absent, which differs from every value, its default included:
+    defaults belong to the code that runs the job, and may change.
+    """
     match unique:
         case None | False:
             return None
@@ -18,11 +22,16 @@ def unique_key(unique: Unique | None, *, kind: str, args: str) -> str | None:
             return unique
         case True:
             return _derived(kind, json.loads(args))
+    if not isinstance(unique, Sequence) or not unique or not all(isinstance(name, str) for name in unique):
+        raise InvalidInput(
+            f"unique is {unique!r}: give a key, a list of names of parameters, or True for all of them"
+        )
+    for name in unique:
+        if name not in parameters:
+            takes = ", ".join(sorted(parameters)) or "nothing"
+            raise InvalidInput(f"unique names {name!r}, which is no parameter of {kind}: it takes {takes}")
     given = json.loads(args)
-    names = list(unique)
-    if not names or not all(isinstance(name, str) for name in names):
-        raise InvalidInput("unique takes a key, names of arguments, or True for all of them")
-    return _derived(kind, {name: given.get(name) for name in names})
+    return _derived(kind, {name: given[name] for name in unique if name in given})
 
 
 def _derived(kind: str, values: dict[str, object]) -> str:
