@@ -10,11 +10,11 @@ from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, overload
 from holdfast.codec.signature import Signature
 from holdfast.connections import Connections
 from holdfast.domain.duration import duration
-from holdfast.domain.job import Policy
+from holdfast.domain.job import Policy, is_whole
 from holdfast.domain.retry import Retry
 from holdfast.errors import InvalidInput
 from holdfast.handle import Handle
-from holdfast.job import Call, Job
+from holdfast.job import Call, Job, Options
 from holdfast.postgres.borrowed import run_on, run_on_blocking
 from holdfast.postgres.conversation import hold, hold_blocking
 from holdfast.postgres.options import PoolOptions
@@ -132,24 +132,14 @@ class App:
         on_lease_lost: Hook | None = None,
     ) -> JobMaker | Job[..., Any]:
         """Make a function a kind of job: `@app.job`, or `@app.job(queue="mail", timeout="30s")`."""
-        retries = retry or Retry()
+        asked = Options(priority=priority, queue=queue, tags=tags, retry=retry, timeout=timeout, keep=keep)
         hooks = Hooks(on_start, on_success, on_failure, on_dead, on_lease_lost).over(self._hooks)
 
         def make(function: Callable[..., Any]) -> Job[..., Any]:
-            policy = Policy(
-                name or function.__name__,
-                queue,
-                priority,
-                retries.max_attempts,
-                retries.stored,
-                None if timeout is None else duration(timeout, name="timeout"),
-                None if keep is None else duration(keep, name="keep"),
-                on_lost,
-                tuple(tags),
-            )
             signature = Signature.of(function, context=Context)
+            policy = asked.policy(Policy(signature.name if name is None else name, on_lost=on_lost))
             style = _style(function, isolate, memory_limit)
-            return self._add(Kind(policy, function, signature, retries, style, memory_limit, hooks))
+            return self._add(Kind(policy, function, signature, retry or Retry(), style, memory_limit, hooks))
 
         return JobMaker(make) if function is None else make(function)
 
@@ -157,8 +147,8 @@ class App:
         if kind.name in self.kinds:
             known = self.kinds[kind.name].function
             raise InvalidInput(
-                f'two jobs are called "{kind.name}": {known.__module__}.{known.__qualname__} and '
-                f"{kind.function.__module__}.{kind.function.__qualname__}; give one of them name=…"
+                f'two jobs are called "{kind.name}": {_place(known)} and {_place(kind.function)}; '
+                "give one of them name=…"
             )
         self.kinds[kind.name] = kind
         return Job(self, kind)
@@ -170,7 +160,7 @@ class App:
 
     async def enqueue_many(self, calls: Iterable[Call[Any]], *, conn: object = None) -> list[Handle[Any]]:
         """Write any number of jobs, of any kinds, all or none; on `conn`'s transaction if one is given."""
-        batch = list(calls)
+        batch = self._batch(calls)
         conversation = enqueue_many(
             self.schema,
             (call.job for call in batch),
@@ -188,7 +178,7 @@ class App:
 
     def enqueue_many_sync(self, calls: Iterable[Call[Any]], *, conn: object = None) -> list[Handle[Any]]:
         """The same, blocking."""
-        batch = list(calls)
+        batch = self._batch(calls)
         conversation = enqueue_many(
             self.schema,
             (call.job for call in batch),
@@ -203,6 +193,15 @@ class App:
                 rows = hold_blocking(conversation, transaction.run)
             here.notifier.tell(wishes(call.job for call in batch))
         return self._handles(batch, rows)
+
+    def _batch(self, calls: Iterable[Call[Any]]) -> list[Call[Any]]:
+        """As a list, and sure to be of this app: another app's jobs may belong into another database."""
+        batch = list(calls)
+        for call in batch:
+            kind = getattr(call, "kind", None)
+            if not isinstance(kind, Kind) or self.kinds.get(kind.name) is not kind:
+                raise InvalidInput(f"{call!r} is no call of this app's jobs: give [job.call(…), …]")
+        return batch
 
     async def _enqueue(self, call: Call[R], conn: object) -> Handle[R]:
         if conn is not None or call.on_conflict != "existing":
@@ -248,10 +247,15 @@ class App:
         self,
         *,
         queues: Mapping[str, int] | None = None,
-        grace: Length = "30s",
+        grace: Length | None = None,
         options: WorkerOptions | None = None,
     ) -> None:
-        """Run jobs until SIGTERM or SIGINT: the first drains, the second stops at once."""
+        """Run jobs until SIGTERM or SIGINT: the first drains, the second stops at once.
+
+        `queues`: how many jobs of each may run at once, by default 100 of every queue that this app's jobs
+        name. `grace`: how long they may go on when told to stop, by default "30s". Or `options` for all.
+        """
+        _check_said_once(queues, grace, options)
         await run_until_stopped(await self._worker(queues, grace, options))
 
     @asynccontextmanager
@@ -259,15 +263,16 @@ class App:
         self,
         *,
         queues: Mapping[str, int] | None = None,
-        grace: Length = "30s",
+        grace: Length | None = None,
         options: WorkerOptions | None = None,
     ) -> AsyncIterator[Worker]:
         """A worker beside something else, such as in a web app's lifespan; drained when the block ends."""
+        _check_said_once(queues, grace, options)
         async with worker_running(await self._worker(queues, grace, options)) as worker:
             yield worker
 
     async def _worker(
-        self, queues: Mapping[str, int] | None, grace: Length, options: WorkerOptions | None
+        self, queues: Mapping[str, int] | None, grace: Length | None, options: WorkerOptions | None
     ) -> Worker:
         import asyncio
 
@@ -280,14 +285,20 @@ class App:
             raise InvalidInput(
                 "this app has no jobs: decorate a function with @app.job, and import its module"
             )
-        chosen = queues or {kind.policy.queue: 100 for kind in self.kinds.values()}
         return Worker(
             await asyncio.to_thread(self._connections.dsn),
             self.kinds,
-            options or WorkerOptions(queues=chosen, grace=duration(grace, name="grace")),
+            self._worker_options(queues, grace) if options is None else options,
             schema=self.schema,
             emitter=Emitter(log_event, *self.readers),
             version=__version__,
+        )
+
+    def _worker_options(self, queues: Mapping[str, int] | None, grace: Length | None) -> WorkerOptions:
+        own = {kind.policy.queue: 100 for kind in self.kinds.values()}
+        return WorkerOptions(
+            queues=own if queues is None else queues,
+            grace=duration("30s" if grace is None else grace, name="grace"),
         )
 
     async def __aenter__(self) -> Self:
@@ -307,14 +318,29 @@ class App:
         self._connections.close_blocking()
 
 
+def _place(function: Callable[..., Any]) -> str:
+    """Where a reader finds it; a partial, or an object that can be called, shows itself."""
+    name = getattr(function, "__qualname__", None)
+    return f"{function.__module__}.{name}" if name else repr(function)
+
+
 def _style(function: Callable[..., Any], isolate: str | None, memory_limit: int | None) -> Style:
     if isolate not in (None, "process"):
         raise InvalidInput(f'isolate is {isolate!r}: give "process", or leave it out')
     if memory_limit is not None and isolate != "process":
         raise InvalidInput('memory_limit needs isolate="process": only a child process can be limited')
+    if memory_limit is not None and (not is_whole(memory_limit) or memory_limit < 1):
+        raise InvalidInput(f"memory_limit is {memory_limit!r}: give a number of bytes, such as 512 * 2**20")
     if isolate == "process":
         return "process"
-    return "coroutine" if inspect.iscoroutinefunction(function) else "thread"
+    called = getattr(function, "__call__", None)  # noqa: B004  # an object's own may be a coroutine function
+    is_awaited = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
+    return "coroutine" if is_awaited else "thread"
+
+
+def _check_said_once(queues: object, grace: object, options: object) -> None:
+    if options is not None and (queues is not None or grace is not None):
+        raise InvalidInput("queues and grace are part of WorkerOptions: give them there, or give no options")
 
 
 def _one_way(calls: Sequence[Call[Any]]) -> OnConflict:

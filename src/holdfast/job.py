@@ -52,6 +52,10 @@ class Options:
     def __post_init__(self) -> None:
         if self.on_conflict not in ("existing", "raise", "replace"):
             raise InvalidInput(f'on_conflict is {self.on_conflict!r}: give "existing", "raise" or "replace"')
+        _check_kind("retry", self.retry, Retry, "a Retry(max_attempts=…)")
+        _check_kind("at", self.at, datetime, "an aware datetime, or delay= for a length of time")
+        if isinstance(self.tags, str):  # a sequence of str, too
+            raise InvalidInput(f"tags is {self.tags!r}: give a list of texts")
 
     def policy(self, own: Policy) -> Policy:
         """The kind's policy with what was asked for here."""
@@ -85,6 +89,11 @@ class Options:
         )
 
 
+def _check_kind(what: str, value: object, kind: type, wanted: str) -> None:
+    if value is not None and not isinstance(value, kind):
+        raise InvalidInput(f"{what} is {value!r}: give {wanted}")
+
+
 @dataclass(frozen=True, slots=True)
 class Using(Generic[P, R]):
     """A job with options; made by `job.using(…)`."""
@@ -95,22 +104,34 @@ class Using(Generic[P, R]):
     policy: Policy = field(init=False)
 
     def __post_init__(self) -> None:
+        retry = self.options.retry
+        if retry is not None and not retry.is_stored_whole:
+            raise InvalidInput(
+                "a job carries only the numbers of a Retry: give on=…, or a function as backoff, to @app.job"
+            )
         object.__setattr__(self, "policy", self.options.policy(self.kind.policy))
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
         """The job with these arguments, checked, to be given to `app.enqueue_many`."""
+        if self.options.conn is not None:
+            raise InvalidInput(
+                "a batch is written on one connection: give conn to enqueue_many, not to using"
+            )
+        return self._call(*args, **kwargs)
+
+    async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
+        """Write the job: on `conn`'s transaction if one was given, else in one of its own."""
+        return await self.app._enqueue(self._call(*args, **kwargs), self.options.conn)  # noqa: SLF001  # its face
+
+    def enqueue_sync(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
+        """The same, blocking."""
+        return self.app._enqueue_sync(self._call(*args, **kwargs), self.options.conn)  # noqa: SLF001  # its face
+
+    def _call(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
         signature = self.kind.signature
         text = signature.encode(args, kwargs)
         new = self.options.new_job(self.policy, text, signature.names)
         return Call(self.kind, new, self.options.on_conflict)
-
-    async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
-        """Write the job: on `conn`'s transaction if one was given, else in one of its own."""
-        return await self.app._enqueue(self.call(*args, **kwargs), self.options.conn)  # noqa: SLF001  # its face
-
-    def enqueue_sync(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
-        """The same, blocking."""
-        return self.app._enqueue_sync(self.call(*args, **kwargs), self.options.conn)  # noqa: SLF001  # its face
 
 
 class Job(Generic[P, R]):
@@ -122,8 +143,9 @@ class Job(Generic[P, R]):
         self.kind = kind
         self.function: Callable[..., Any] = kind.function
         self.__doc__ = kind.function.__doc__
-        self.__name__ = kind.function.__name__
-        self.__qualname__ = kind.function.__qualname__
+        # A partial, or an object that can be called, has no names of its own.
+        self.__name__ = getattr(kind.function, "__name__", kind.name)
+        self.__qualname__ = getattr(kind.function, "__qualname__", kind.name)
         self.__module__ = kind.function.__module__
 
     @property

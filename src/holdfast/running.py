@@ -1,12 +1,15 @@
 """A worker as a program or beside one: signals, background task, event loop."""
 
 import asyncio
+import logging
 import signal
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from holdfast.worker.worker import Worker
+
+_log = logging.getLogger("holdfast.worker")
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
@@ -32,12 +35,20 @@ async def worker_running(worker: Worker) -> AsyncIterator[Worker]:
     no TaskGroup here, which would wrap them.
     """
     task = asyncio.create_task(worker.run(), name="holdfast-worker")
-    started = asyncio.ensure_future(worker.started.wait())
-    await asyncio.wait([task, started], return_when=asyncio.FIRST_COMPLETED)
-    started.cancel()
+    started = asyncio.create_task(worker.started.wait())
     try:
+        await asyncio.wait([task, started], return_when=asyncio.FIRST_COMPLETED)
         if not task.done():
+            task.add_done_callback(_tell_of_an_early_end)
             yield worker
+            task.remove_done_callback(_tell_of_an_early_end)
     finally:
+        started.cancel()
         worker.stopping.ask()
         await task
+
+
+def _tell_of_an_early_end(task: "asyncio.Task[None]") -> None:
+    """At once: the block goes on, and may be a web server that ends in a month."""
+    if not task.cancelled() and (error := task.exception()):
+        _log.error("the worker has ended, nothing runs jobs here any more", exc_info=error)

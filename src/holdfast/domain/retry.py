@@ -1,5 +1,6 @@
 """How often a job is tried, how long is waited in between, and which errors are worth another try."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -30,17 +31,21 @@ class Retry:
     def __post_init__(self) -> None:
         check_attempts(self.max_attempts)
         _stored(self.backoff)
-        if self.on is not None and not isinstance(self.on, tuple) and not callable(self.on):
-            raise InvalidInput(f"on is {self.on!r}: give an exception class, several, or a function")
+        _check_matcher(self.on)
 
     @property
     def stored(self) -> Backoff:
         """As numbers, for whoever rescues the job; a function is known only to the worker, so the default."""
         return _stored(self.backoff)
 
+    @property
+    def is_stored_whole(self) -> bool:
+        """Whether a job can carry all of it: `on` and a function are known only to the code of its kind."""
+        return self.on is None and not callable(self.backoff)
+
     def chosen_delay(self, attempt: int, error: BaseException) -> timedelta | None:
         """What a function chooses; None leaves it to the stored numbers."""
-        if isinstance(self.backoff, (Exponential, Fixed, Listed, Polynomial)) or not callable(self.backoff):
+        if not callable(self.backoff):
             return None
         return duration(self.backoff(attempt, error), name="backoff")
 
@@ -56,7 +61,12 @@ def exponential(
     base: Length = "2s", *, factor: float = 2.0, cap: Length = "24h", jitter: float = 0.25
 ) -> Exponential:
     """`base`, `base * factor`, … up to `cap`, each up to `jitter` longer or shorter."""
-    policy = Exponential(duration(base, name="base"), float(factor), duration(cap, name="cap"), float(jitter))
+    policy = Exponential(
+        duration(base, name="base"),
+        _number("factor", factor),
+        duration(cap, name="cap"),
+        _number("jitter", jitter),
+    )
     if policy.base <= timedelta() or policy.cap < policy.base or policy.factor < 1:
         raise InvalidInput(
             "an exponential backoff needs a base above 0, a cap not below it, a factor of 1 or more"
@@ -64,6 +74,21 @@ def exponential(
     if not 0 <= policy.jitter <= 1:
         raise InvalidInput(f"jitter is {jitter!r}: give 0 (none) to 1")
     return policy
+
+
+def _number(what: str, value: object) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise InvalidInput(f"{what} is {value!r}: give a number")
+    return float(value)
+
+
+def _check_matcher(on: object) -> None:
+    """A class that is no exception would match nothing, and only be noticed when a job is not tried again."""
+    kinds = on if isinstance(on, tuple) else (on,) if isinstance(on, type) else ()
+    is_sound = all(isinstance(kind, type) and issubclass(kind, BaseException) for kind in kinds)
+    if on is None or (is_sound and (kinds or callable(on))):
+        return
+    raise InvalidInput(f"on is {on!r}: give an exception class, a tuple of them, or a function of the error")
 
 
 def _stored(backoff: object) -> Backoff:

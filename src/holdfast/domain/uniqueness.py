@@ -22,16 +22,22 @@ def unique_key(unique: Unique | None, *, kind: str, args: str, parameters: Colle
             return unique
         case True:
             return _derived(kind, json.loads(args))
-    if not isinstance(unique, Sequence) or not unique or not all(isinstance(name, str) for name in unique):
-        raise InvalidInput(
-            f"unique is {unique!r}: give a key, a list of names of parameters, or True for all of them"
-        )
-    for name in unique:
+    names = _names(unique)
+    for name in names:
         if name not in parameters:
             takes = ", ".join(sorted(parameters)) or "nothing"
             raise InvalidInput(f"unique names {name!r}, which is no parameter of {kind}: it takes {takes}")
     given = json.loads(args)
-    return _derived(kind, {name: given[name] for name in unique if name in given})
+    return _derived(kind, {name: given[name] for name in names if name in given})
+
+
+def _names(unique: object) -> list[str]:
+    names = list(unique) if isinstance(unique, Sequence) else []
+    if not names or not all(isinstance(name, str) for name in names):
+        raise InvalidInput(
+            f"unique is {unique!r}: give a key, a list of names of parameters, or True for all of them"
+        )
+    return names
 
 
 def _derived(kind: str, values: dict[str, object]) -> str:
