@@ -194,6 +194,22 @@ async def test_leaving_kills_what_is_still_running(place: Path) -> None:
         await task
 
 
+@pytest.mark.parametrize("times", [1, 2, 3])
+async def test_a_worker_that_is_cancelled_in_a_hurry_leaves_nothing(times: int) -> None:
+    async def work() -> None:
+        async with Processes() as processes:
+            await run(processes, handlers.where)
+
+    worker = asyncio.create_task(work())
+    await until(lambda: children() != [])
+    for _ in range(times):
+        worker.cancel()
+        await asyncio.sleep(0)
+    with pytest.raises(asyncio.CancelledError):
+        await worker
+    assert children() == []
+
+
 WORKER = """
 import asyncio, sys
 sys.path.insert(0, sys.argv[1])

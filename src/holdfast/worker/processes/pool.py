@@ -12,14 +12,12 @@ from holdfast.worker.held import Held, Stop
 from holdfast.worker.processes.main_script import refuse_a_second_worker
 from holdfast.worker.processes.messages import Call, Ended
 from holdfast.worker.processes.reference import Reference
-from holdfast.worker.processes.tending import Answer, Child
+from holdfast.worker.processes.tending import DEATH_SECONDS, Answer, Child
 from holdfast.worker.processes.values import dump, load
 
 # From being told to stop until being killed: enough to remove a temporary file, and short beside any timeout.
 GRACE_SECONDS = 0.5
 IDLE_SECONDS = 60.0
-# Death by SIGKILL takes milliseconds, unless the child is stuck in a device driver.
-_DEATH_SECONDS = 5.0
 
 
 class NotBrought:
@@ -106,7 +104,7 @@ class Processes:
             if not answer.done():
                 child.kill()
         if not answer.done():
-            await asyncio.wait([answer], timeout=_DEATH_SECONDS)
+            await asyncio.wait([answer], timeout=DEATH_SECONDS)
         elif isinstance(ended := answer.result(), Ended):
             _keep_state(ended, context)
 

@@ -10,7 +10,8 @@ import socket
 import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
+from typing import Any, TypeVar
 
 from holdfast.errors import ProcessDied
 from holdfast.worker.held import Stop
@@ -33,6 +34,8 @@ _log = logging.getLogger("holdfast.worker")
 
 # Between two words of a run's progress: more is not worth the worker's time.
 _PROGRESS_SECONDS = 0.1
+# Death by SIGKILL takes milliseconds, unless the child is stuck in a device driver.
+DEATH_SECONDS = 5.0
 # How long the last words of a dead child may take, or the death of one that has closed its connection.
 _PARTING_SECONDS = 1.0
 
@@ -43,6 +46,7 @@ _CODE = (
 )
 
 Answer = Ended | Exception
+T = TypeVar("T")
 
 
 class Child:
@@ -64,7 +68,6 @@ class Child:
         self._run: int | None = None
         self._answer: asyncio.Future[Answer] | None = None
         self._on_progress: Callable[[str], None] = lambda _: None
-        self._lifeline = -1
         self._is_condemned = False
 
     @property
@@ -103,7 +106,25 @@ class Child:
             self._give(answer)
 
     async def _lived(self) -> int:
-        process, reader, writer = await self._start()
+        """Started on the event loop's own thread, which is the one whose end Linux takes for our death."""
+        ours, theirs = socket.socketpair()
+        their_lifeline, our_lifeline = os.pipe()
+        with ExitStack() as kept, ExitStack() as inherited:
+            kept.callback(os.close, our_lifeline)
+            inherited.callback(os.close, their_lifeline)
+            inherited.callback(theirs.close)
+            reader, writer = await _connected(ours)
+            kept.callback(writer.close)
+            files = their_lifeline, theirs.fileno()
+            process = self._process = await asyncio.create_subprocess_exec(
+                *_command(*files), stdin=subprocess.DEVNULL, pass_fds=files, start_new_session=True
+            )
+            inherited.close()
+            writer.write(framed(Start(sys.argv, _levels(), self.memory_limit)) + self._unsent)
+            self._writer = writer
+            return await self._ended(process, reader)
+
+    async def _ended(self, process: asyncio.subprocess.Process, reader: asyncio.StreamReader) -> int:
         reading = self._loop.create_task(self._read(reader))
         try:
             if self._is_condemned:
@@ -115,59 +136,45 @@ class Child:
             self._is_condemned = True
             self._kill_group(process.pid)
             with suppress(TimeoutError):
-                async with asyncio.timeout(_PARTING_SECONDS):
+                async with asyncio.timeout(DEATH_SECONDS):
                     await process.wait()
-                    await asyncio.wait([reading])
+            await asyncio.wait([reading], timeout=_PARTING_SECONDS)
             reading.cancel()
-            writer.close()
-            os.close(self._lifeline)
-
-    async def _start(self) -> tuple[asyncio.subprocess.Process, asyncio.StreamReader, asyncio.StreamWriter]:
-        """Called on the event loop's own thread, which is the one whose end Linux takes for our death."""
-        ours, theirs = socket.socketpair()
-        their_lifeline, self._lifeline = os.pipe()
-        inherited = their_lifeline, theirs.fileno()
-        try:
-            self._process = await asyncio.create_subprocess_exec(
-                *_command(*inherited), stdin=subprocess.DEVNULL, pass_fds=inherited, start_new_session=True
-            )
-        except BaseException:
-            ours.close()
-            os.close(self._lifeline)
-            raise
-        finally:
-            theirs.close()
-            os.close(their_lifeline)
-        reader, self._writer = await asyncio.open_unix_connection(sock=ours)
-        self._writer.write(framed(Start(sys.argv, _levels(), self.memory_limit)) + self._unsent)
-        return self._process, reader, self._writer
 
     async def _read(self, reader: asyncio.StreamReader) -> None:
         try:
             while True:
                 header = await reader.readexactly(LENGTH.size)
-                message: ToWorker = pickle.loads(await reader.readexactly(*LENGTH.unpack(header)))  # noqa: S301  # our child's
-                self._hear(message)
+                body = await reader.readexactly(*LENGTH.unpack(header))
+                self._hear(pickle.loads(body))  # noqa: S301  # from our own child
         except (asyncio.IncompleteReadError, OSError):
             pass
         except Exception:  # noqa: BLE001  # a handler may have written into our connection
-            _log.exception("a child process said something that cannot be understood, and is killed")
+            _log.exception("a child process cannot be understood, and is killed")
         # A child that lives on without a connection could never answer.
         self._loop.call_later(_PARTING_SECONDS, self.kill)
 
     def _hear(self, message: ToWorker) -> None:
         match message:
             case Logged(record):
-                _relog(record)
+                self._pass_on(_relog, record)
             case Begun(run) if run == self._run:
                 self.has_begun = True
             case Progress(run, text) if run == self._run:
-                self._on_progress(text)
+                self._pass_on(self._on_progress, text)
                 self._loop.call_later(_PROGRESS_SECONDS, self._send, Heard(run))
             case Ended(run) if run == self._run:
                 if message.is_spent:
                     self.kill()
                 self._give(message)
+
+    @staticmethod
+    def _pass_on(to: Callable[[T], None], what: T) -> None:
+        """The child is not to blame for what a logging filter of the worker's raises."""
+        try:
+            to(what)
+        except Exception:  # noqa: BLE001  # reported, and the run goes on
+            _log.exception("what a child process said could not be passed on")
 
     def _give(self, answer: Answer) -> None:
         self._run = None
@@ -184,6 +191,14 @@ class Child:
     def _kill_group(leader: int) -> None:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(leader, signal.SIGKILL)
+
+
+async def _connected(ours: socket.socket) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    try:
+        return await asyncio.open_unix_connection(sock=ours)
+    except BaseException:
+        ours.close()
+        raise
 
 
 def _command(lifeline: int, connection: int) -> list[str]:
@@ -208,7 +223,7 @@ def _levels() -> dict[str, int]:
     return {"": logging.root.level, **{name: level for name, level in named.items() if level}}
 
 
-def _relog(attributes: dict[str, object]) -> None:
+def _relog(attributes: dict[str, Any]) -> None:
     record = logging.makeLogRecord(attributes)
     logger = logging.getLogger(record.name)
     if logger.isEnabledFor(record.levelno):
