@@ -1,6 +1,7 @@
 """Everybody at once: nobody is deadlocked, nothing fails that may not, and every job ends exactly once."""
 
 import random
+from datetime import UTC, datetime, timedelta
 from random import Random
 from time import monotonic
 from typing import Any
@@ -8,12 +9,12 @@ from typing import Any
 import psycopg
 import pytest
 
-from engine.interleaving.actors import RETENTION, Caller, Leader, Operator, Worker
+from engine.interleaving.actors import Caller, Leader, Operator, Worker
 from engine.interleaving.crowd import KINDS, QUEUES, UNKNOWN, MakeActor, Town, at_once, connect
 from engine.interleaving.party import Party
 from engine.interleaving.places import flaws
-from holdfast.domain.transition import Complete
-from holdfast.storage import operators, runs, workers
+from engine.interleaving.scenes import DONE
+from holdfast.storage import operators, runs
 from support.engine import SCHEMA
 
 CROWD: list[MakeActor] = [Caller] * 4 + [Worker] * 4 + [Operator] * 2 + [Leader] * 2
@@ -32,36 +33,41 @@ create trigger witness after insert or update on holdfast.ledger for each row ex
 
 
 def drain(party: Party) -> None:
-    """No more callers and operators: one worker that knows everything brings all jobs to their end."""
-    worker = party.one(
-        workers.register(
-            SCHEMA, host="host", pid=1, version="0", queues=QUEUES, kinds=[*KINDS, UNKNOWN], slots=100
-        )
-    )
+    """Callers and operators have gone, days pass, and a worker that knows everything ends what is left."""
+    party.now = datetime.now(UTC)
+    kinds = (*KINDS, UNKNOWN)
+    worker = party.worker(queues=QUEUES, kinds=kinds)
     deadline = monotonic() + 60
     for queue in QUEUES:
         party.run(operators.resume(SCHEMA, queue=queue))
     while not is_drained(party):
-        assert monotonic() < deadline, "jobs are left that nobody can end"
+        assert monotonic() < deadline, f"nobody can end these: {left(party)}"
+        party.pass_time(timedelta(days=1))
+        party.renew(worker)
         party.mark_lost()
         party.rescue()
         party.promote(limit=1_000)
         party.expire()
         party.unpark()
         for queue in QUEUES:
-            claim = runs.claim(SCHEMA, worker=worker, queue=queue, kinds=[*KINDS, UNKNOWN], limit=500)
-            batch = [
-                runs.Settlement(worker, row.job, row.run, Complete(None, None))
-                for row in party.run(claim)
-                if row.job is not None
-            ]
-            party.run(runs.settle(SCHEMA, batch, retention=RETENTION))
+            claimed = party.claim(worker, queue=queue, kinds=kinds, limit=500)
+            batch = [runs.Settlement(worker, row.job or 0, row.run, DONE) for row in claimed]
+            party.run(runs.settle(SCHEMA, batch, now=party.now))
 
 
 def is_drained(party: Party) -> bool:
     places = ("ready", "scheduled", "lease")
     query = " and ".join(f"not exists (select from holdfast.{place})" for place in places)
     return bool(scalar(party.connection, f"select {query}"))
+
+
+def left(party: Party) -> list[tuple[Any, ...]]:
+    query = """
+        select job, 'ready' as place, segment::bigint as who, deadline_at as until from holdfast.ready
+        union all select job, 'scheduled', null, run_at from holdfast.scheduled
+        union all select job, 'lease', worker, timeout_at from holdfast.lease
+         limit 10"""
+    return party.connection.execute(query).fetchall()
 
 
 def scalar(connection: psycopg.Connection[Any], query: str) -> Any:
@@ -82,7 +88,6 @@ def test_nobody_is_deadlocked_and_every_job_ends_exactly_once(dsn: str, seconds:
         assert town.errors == []
         party = Party(connection)
         party.plan()
-        party.now = None
         drain(party)
         endings = dict(
             connection.execute("select job, sum(endings)::int from witness group by job").fetchall()
