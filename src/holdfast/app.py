@@ -198,8 +198,7 @@ class App:
         """As a list, and sure to be of this app: another app's jobs may belong into another database."""
         batch = list(calls)
         for call in batch:
-            kind = getattr(call, "kind", None)
-            if not isinstance(kind, Kind) or self.kinds.get(kind.name) is not kind:
+            if type(call) is not Call or self.kinds.get(call.kind.name) is not call.kind:
                 raise InvalidInput(f"{call!r} is no call of this app's jobs: give [job.call(…), …]")
         return batch
 
