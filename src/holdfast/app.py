@@ -28,6 +28,7 @@ from holdfast.worker.context import Context
 from holdfast.worker.kind import ErrorHook, Hook, Hooks, Kind, Style
 from holdfast.worker.notifier import wishes
 from holdfast.worker.options import WorkerOptions
+from holdfast.worker.processes.reference import Reference
 from holdfast.worker.worker import Worker
 
 P = ParamSpec("P")
@@ -154,9 +155,13 @@ class App:
         return Job(self, kind)
 
     def check(self) -> None:
-        """Resolve every annotation. Called when a worker starts; worth a line in your own tests."""
+        """Resolve every annotation, and find what child processes must find. Called when a worker starts;
+        worth a line in your own tests.
+        """
         for kind in self.kinds.values():
             kind.signature.resolve()
+            if kind.style == "process":
+                Reference.of(kind.function)
 
     async def enqueue_many(self, calls: Iterable[Call[Any]], *, conn: object = None) -> list[Handle[Any]]:
         """Write any number of jobs, of any kinds, all or none; on `conn`'s transaction if one is given."""

@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import random
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from time import monotonic
 from typing import Any
 
@@ -134,10 +134,14 @@ class Attempts:
         if held.stop is Stop.LOST:
             self._say_lost(held, context, f"settle as {type(outcome).__name__.lower()}")
             return
+        state = None
+        try:
+            state = None if isinstance(outcome, Cancelled) else context.saved_state()
+        except (TypeError, ValueError, RecursionError) as unstorable:
+            unstorable.add_note("ctx.state must hold what JSON can: numbers, text, lists, dicts")
+            outcome, error = Failed(from_error(unstorable)), unstorable
         transition = decide(self._run(held), outcome, random.random())  # noqa: S311  # spreads load
-        self._settler.put(
-            Ending(held, transition, self._state(context, transition), self._then(context, error))
-        )
+        self._settler.put(Ending(held, transition, state, self._then(context, error)))
 
     async def _outcome(
         self, held: Held, context: Context, caller: Caller
@@ -145,7 +149,7 @@ class Attempts:
         try:
             arguments = held.kind.signature.decode(held.row.args)
         except Undecodable as error:
-            age = datetime.now(UTC) - held.row.created_at
+            age = held.row.started_at - held.row.created_at
             return NotDecoded(from_error(error, "decode_error"), age), error
         current.set(context)
         self._emitter.emit(AttemptStarted(held.fact))
@@ -200,11 +204,6 @@ class Attempts:
     def _run(held: Held) -> Run:
         row = held.row
         return Run(row.attempt, row.max_attempts, from_json(row.backoff))
-
-    @staticmethod
-    def _state(context: Context, transition: Transition) -> str | None:
-        is_going_on = not isinstance(transition, CancelJob)
-        return context.saved_state() if is_going_on else None
 
     def _then(
         self, context: Context, error: BaseException | None
