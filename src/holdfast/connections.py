@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from holdfast.domain.versions import judge
+from holdfast.postgres.availability import Availability
 from holdfast.postgres.blocking import BlockingDatabase
 from holdfast.postgres.database import Database
 from holdfast.postgres.dsn import Dsn
@@ -100,28 +101,30 @@ class Connections:
 
     async def _open(self) -> _Async:
         dsn = await asyncio.to_thread(self.dsn)
+        together = Availability.of(dsn)
         async with AsyncExitStack() as unless_it_works:
-            database = Database(dsn, self.options, purpose="app")
+            database = Database(dsn, self.options, purpose="app", availability=together)
             await unless_it_works.enter_async_context(database)
             known = known_version()
             with explained(self.schema, known=known):
                 found = (await database.run(read_version(self.schema)))[0]
             judge(found, known=known, schema=self.schema.name)
-            hints = Database(dsn, HINTS, purpose="notifier")
+            hints = Database(dsn, HINTS, purpose="notifier", availability=together)
             await unless_it_works.enter_async_context(hints)
             unless_it_works.pop_all()
         return _Async(database, hints, Notifier(hints, self.schema))
 
     def _open_blocking(self, dsn: Dsn) -> _Blocking:
+        together = Availability.of(dsn)
         with ExitStack() as unless_it_works:
-            database = BlockingDatabase(dsn, self.options, purpose="app")
+            database = BlockingDatabase(dsn, self.options, purpose="app", availability=together)
             unless_it_works.callback(database.close)
             known = known_version()
             with explained(self.schema, known=known):
                 found = database.run(read_version(self.schema))[0]
             judge(found, known=known, schema=self.schema.name)
             unless_it_works.pop_all()
-        hints = BlockingDatabase(dsn, HINTS, purpose="notifier")
+        hints = BlockingDatabase(dsn, HINTS, purpose="notifier", availability=together)
         return _Blocking(database, hints, BlockingNotifier(hints, self.schema))
 
     def _forget_ended_loops(self) -> None:

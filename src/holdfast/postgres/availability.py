@@ -1,4 +1,6 @@
-"""Says once that connections were lost and once that they are back, however many tries lie in between."""
+"""Says once that connections were lost and once that they are back, however many tries lie in between and
+however many pools of a process there are.
+"""
 
 import logging
 from collections.abc import Callable
@@ -6,6 +8,8 @@ from time import monotonic
 from typing import Final
 
 from holdfast.errors import ConnectionFailed
+from holdfast.postgres.dsn import Dsn
+from holdfast.postgres.pooler import Pooler, tell
 
 logger = logging.getLogger("holdfast.postgres")
 
@@ -37,7 +41,13 @@ class Availability:
         self._without_secrets = without_secrets
         self._lost_at: float | None = None
         self._last_loss = float("-inf")
+        self._pooler: Pooler | None = None
         self.reason = ""
+
+    @classmethod
+    def of(cls, dsn: Dsn) -> "Availability":
+        """For one pool, or for several that whoever reads the log takes for one."""
+        return cls(dsn.where, dsn.without_secrets)
 
     @property
     def is_lost(self) -> bool:
@@ -53,6 +63,12 @@ class Availability:
         if self._lost_at is None and (opened_at is None or opened_at > self._last_loss):
             self._lost_at = self._last_loss = monotonic()
             logger.warning("connection to %s lost, reconnecting: %s", self._where, self.reason)
+
+    def behind(self, pooler: Pooler) -> None:
+        """What was found between us and Postgres."""
+        if pooler is not self._pooler:
+            self._pooler = pooler
+            tell(pooler, self._where)
 
     def failed(self, seconds: float) -> ConnectionFailed:
         return ConnectionFailed(f"no connection to {self._where} within {seconds:g} s: {self.reason}")

@@ -26,7 +26,7 @@ from holdfast.postgres.availability import Availability, quieten_pool
 from holdfast.postgres.blocking_pool import BlockingPool, BlockingPooledConnection
 from holdfast.postgres.dsn import Dsn
 from holdfast.postgres.options import PoolOptions, PoolSettings
-from holdfast.postgres.pooler import Pooler, find_pooler, tell
+from holdfast.postgres.pooler import Pooler, find_pooler
 from holdfast.postgres.repeat import Tries
 from holdfast.postgres.rows import decoded, the_one
 from holdfast.postgres.session import SessionSettings
@@ -59,12 +59,16 @@ class BlockingDatabase:
         *,
         purpose: str = "pool",
         session: Mapping[str, str] | None = None,
+        availability: Availability | None = None,
     ) -> None:
-        """`session` are settings of Postgres that every connection has, such as `{"jit": "off"}`."""
+        """`session` are settings of Postgres that every connection has, such as `{"jit": "off"}`. Pools that
+        share an `availability` say together, once, that they lost their connections.
+        """
         self.dsn = dsn if isinstance(dsn, Dsn) else Dsn.parse(dsn)
         self.settings = PoolSettings.choose(options or PoolOptions(), self.dsn.options)
         self._purpose = purpose
         self._extra = session
+        self._availability = availability or Availability.of(self.dsn)
         self._is_closed = False
         # By process id, and never forgotten: dropping what a parent opened would close it under the parent.
         self._processes: dict[int, _InThisProcess] = {}
@@ -182,10 +186,9 @@ class BlockingDatabase:
                 pooler = thread.submit(lambda: asyncio.run(find_pooler(conninfo))).result()
         except psycopg.Error as error:
             raise connection_failed(error, self.dsn) from error
-        tell(pooler, self.dsn.where)
+        self._availability.behind(pooler)
         session = SessionSettings.of(self.settings, pooler, self._extra)
-        availability = Availability(self.dsn.where, self.dsn.without_secrets)
-        pool = BlockingPool(conninfo, self.settings, session, availability)
+        pool = BlockingPool(conninfo, self.settings, session, self._availability)
         pool.open()
         weakref.finalize(self, _close_at_exit, pool, os.getpid())
         return _Opened(pool, session)

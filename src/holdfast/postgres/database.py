@@ -17,7 +17,7 @@ from holdfast.postgres.availability import CHECK_SECONDS, Availability, quieten_
 from holdfast.postgres.dsn import Dsn
 from holdfast.postgres.options import PoolOptions, PoolSettings
 from holdfast.postgres.pool import Pool, PooledConnection
-from holdfast.postgres.pooler import Pooler, find_pooler, tell
+from holdfast.postgres.pooler import Pooler, find_pooler
 from holdfast.postgres.repeat import Tries
 from holdfast.postgres.replies import replies_within
 from holdfast.postgres.rows import decoded, the_one
@@ -48,12 +48,16 @@ class Database:
         *,
         purpose: str = "pool",
         session: Mapping[str, str] | None = None,
+        availability: Availability | None = None,
     ) -> None:
-        """`session` are settings of Postgres that every connection has, such as `{"jit": "off"}`."""
+        """`session` are settings of Postgres that every connection has, such as `{"jit": "off"}`. Pools that
+        share an `availability` say together, once, that they lost their connections.
+        """
         self.dsn = dsn if isinstance(dsn, Dsn) else Dsn.parse(dsn)
         self.settings = PoolSettings.choose(options or PoolOptions(), self.dsn.options)
         self._purpose = purpose
         self._extra = session
+        self._availability = availability or Availability.of(self.dsn)
         self._pool: Pool | None = None
 
     async def __aenter__(self) -> Self:
@@ -73,9 +77,8 @@ class Database:
             self.pooler = await find_pooler(conninfo)
         except psycopg.Error as error:
             raise connection_failed(error, self.dsn) from error
-        tell(self.pooler, self.dsn.where)
-        availability = Availability(self.dsn.where, self.dsn.without_secrets)
-        pool = Pool(conninfo, self.settings, self._session, availability)
+        self._availability.behind(self.pooler)
+        pool = Pool(conninfo, self.settings, self._session, self._availability)
         await pool.open()
         self._pool = pool
 

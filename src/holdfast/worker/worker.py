@@ -14,6 +14,7 @@ from typing import Any
 from holdfast.domain.transition import Release
 from holdfast.domain.versions import judge
 from holdfast.errors import DatabaseError
+from holdfast.postgres.availability import Availability
 from holdfast.postgres.blocking import BlockingDatabase
 from holdfast.postgres.conversation import hold
 from holdfast.postgres.database import Database
@@ -130,14 +131,28 @@ class Worker:
     @asynccontextmanager
     async def _connected(self) -> AsyncIterator[tuple[Database, Database, BlockingDatabase, Notifier]]:
         """Claims and settles have connections of their own, so that no chore or handler is in their way."""
+        together = Availability.of(self._dsn)
         hot = Database(
-            self._dsn, PoolOptions(pool_min_conns=2, pool_max_conns=2), purpose="worker", session=SETTINGS
+            self._dsn,
+            PoolOptions(pool_min_conns=2, pool_max_conns=2),
+            purpose="worker",
+            session=SETTINGS,
+            availability=together,
         )
-        calm = Database(self._dsn, PoolOptions(pool_min_conns=1), purpose="chores", session=SETTINGS)
+        calm = Database(
+            self._dsn,
+            PoolOptions(pool_min_conns=1),
+            purpose="chores",
+            session=SETTINGS,
+            availability=together,
+        )
         blocking = BlockingDatabase(
-            self._dsn, PoolOptions(pool_min_conns=1, reply_timeout="5s", pool_timeout="5s"), purpose="leases"
+            self._dsn,
+            PoolOptions(pool_min_conns=1, reply_timeout="5s", pool_timeout="5s"),
+            purpose="leases",
+            availability=together,
         )
-        hints = Database(self._dsn, HINTS, purpose="notifier")
+        hints = Database(self._dsn, HINTS, purpose="notifier", availability=together)
         notifier = Notifier(hints, self._schema)
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(hot)
