@@ -42,7 +42,7 @@ class EngineMachine(Producing, Working, Leading, Operating):
     def go_on(self, came_to: list[Outcome], limit: int) -> None:
         """What was to come is due, and worked on."""
         self.pass_time(2 * MINUTE)
-        self.promote(4_000, goes_on=True)
+        self.promote(500, goes_on=True)
         self.work(came_to, limit, is_sent_again=False)
 
     @invariant()
@@ -71,7 +71,7 @@ class EngineMachine(Producing, Working, Leading, Operating):
         for _ in range(3):
             self.unpark()
             self.expire(500)
-            self.promote(4_000, goes_on=False)
+            self.promote(500, goes_on=False)
             for queue in ALL_QUEUES:
                 self.claim(worker, queue, ALL_KINDS, 1_000, is_reply_lost=False)
             self.send([Settlement(*claim, Complete(None, None)) for claim in live(self)])

@@ -74,6 +74,10 @@ def all_jobs(machine: Core) -> list[int]:
     return list(range(1, max(machine.model.jobs, default=0) + 2))
 
 
+def running_jobs(machine: Core) -> list[int]:
+    return [job for _, job, _ in live(machine)]
+
+
 def dead_jobs(machine: Core) -> list[int]:
     return machine.model.dead()
 

@@ -28,7 +28,10 @@ class Leading(Core):
         self.promoted_to: datetime | None = None
 
     @rule(
-        length=st.sampled_from([timedelta(), 31 * SECOND]), rescues=st.booleans(), limit=_limits, luck=_lucks
+        length=st.sampled_from([timedelta(), workers.LEASE, 31 * SECOND]),
+        rescues=st.booleans(),
+        limit=_limits,
+        luck=_lucks,
     )
     def lose_workers(self, length: timedelta, limit: int, luck: float, *, rescues: bool) -> None:
         """Who has not beaten is marked, and what he runs taken away: in one go, or the latter later."""
@@ -54,12 +57,15 @@ class Leading(Core):
         expected = self.model.rescue(STALE, luck, lambda place: place.timeout_at + grace < self.now)
         assert sorted(answers) == sorted(expected)
 
-    @rule(limit=st.sampled_from([1, 4_000]), goes_on=st.booleans())
+    @rule(limit=_limits, goes_on=st.booleans())
     def promote(self, limit: int, *, goes_on: bool) -> None:
+        """In passes, from the beginning or from where the last ones stopped."""
         since = self.promoted_to if goes_on else None
-        answer = self.engine.one(chores.promote(SCHEMA, since=since, limit=limit, now=self.now))
-        assert answer == self.model.promote(since, limit)
-        self.promoted_to = answer.seen or self.promoted_to
+        moved, seen = self.passes(
+            lambda since: chores.promote(SCHEMA, since=since, limit=limit, now=self.now), since
+        )
+        assert (moved, seen) == self.model.promote(since)
+        self.promoted_to = seen
 
     @rule(limit=_limits, keep=st.sampled_from([HOUR, 2 * DAY]))
     def clean(self, limit: int, keep: timedelta) -> None:
@@ -68,19 +74,21 @@ class Leading(Core):
         self.tidy(limit, keep)
 
     def expire(self, limit: int) -> None:
-        moved = self.passes(lambda since: chores.expire(SCHEMA, since=since, limit=limit, now=self.now))
+        moved, _ = self.passes(lambda since: chores.expire(SCHEMA, since=since, limit=limit, now=self.now))
         assert moved == self.model.expire()
 
     def prune(self, limit: int) -> None:
-        moved = self.passes(lambda since: chores.prune(SCHEMA, since=since, limit=limit, now=self.now))
+        moved, _ = self.passes(lambda since: chores.prune(SCHEMA, since=since, limit=limit, now=self.now))
         assert moved == self.model.prune()
 
-    def passes(self, once: Callable[[datetime | None], Statement[Pass]]) -> int:
+    def passes(
+        self, once: Callable[[datetime | None], Statement[Pass]], since: datetime | None = None
+    ) -> tuple[int, datetime | None]:
         """One pass after another, each from where the last one stopped, until one finds nothing."""
-        moved, since = 0, None
+        moved = 0
         while (answer := self.engine.one(once(since))).moved:
             moved, since = moved + answer.moved, answer.seen
-        return moved
+        return moved, since
 
     def tidy(self, limit: int, keep: timedelta) -> None:
         since = None

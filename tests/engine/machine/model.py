@@ -61,16 +61,16 @@ class Model(Lives):
                 answers.append(self.settle(settlement, by_leader=True))
         return answers
 
-    def promote(self, since: datetime | None, limit: int) -> tuple[int, datetime | None]:
-        due = sorted(
-            (job.place.run_at, job.id)
+    def promote(self, since: datetime | None) -> tuple[int, datetime | None]:
+        due = [
+            (job.place.run_at, job)
             for job in self.jobs.values()
             if isinstance(job.place, Scheduled) and job.place.run_at <= self.now
             if since is None or job.place.run_at >= since
-        )[:limit]
-        for _, id_ in due:
-            self.jobs[id_].place = Ready(self.jobs[id_].place.attempt, self.ring.current)
-        return len(due), due[-1][0] if due else None
+        ]
+        for _, job in due:
+            job.place = Ready(job.place.attempt, self.ring.current)
+        return len(due), max((run_at for run_at, _ in due), default=since)
 
     def expire(self) -> int:
         late = [job for job in self.placed(Ready, Scheduled) if not job.is_before_deadline(self.now)]

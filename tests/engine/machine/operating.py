@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
 from engine.machine.asking import ALL_QUEUES
-from engine.machine.core import SECOND, Core, all_jobs, dead_jobs, some_of
+from engine.machine.core import SECOND, Core, all_jobs, dead_jobs, live, running_jobs, some_of
 from holdfast.storage import operators
 from support.engine import SCHEMA
 
@@ -14,6 +14,11 @@ _queues = st.sampled_from(ALL_QUEUES)
 
 
 class Operating(Core):
+    @precondition(lambda self: bool(live(self)))
+    @rule(asked=some_of(running_jobs))
+    def cancel_running(self, asked: list[int]) -> None:
+        self.cancel(asked)
+
     @rule(asked=some_of(all_jobs))
     def cancel(self, asked: list[int]) -> None:
         answers = self.engine.hold(operators.cancel(SCHEMA, asked, now=self.now))
