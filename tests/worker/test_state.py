@@ -15,7 +15,7 @@ async def test_a_state_that_json_cannot_hold_is_a_failed_attempt_and_not_a_stran
 
     async with app, app.worker():
         handle = await careless.enqueue()
-        with pytest.raises(JobEnded, match="failed .*not JSON serializable"):
+        with pytest.raises(JobEnded, match=r"failed .*not JSON serializable"):
             await handle.result("20s")
 
 
