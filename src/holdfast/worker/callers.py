@@ -2,11 +2,13 @@
 
 import asyncio
 import contextvars
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
+from functools import partial
 from typing import Any, Protocol
 
 from holdfast.worker.context import Context
 from holdfast.worker.held import Held
+from holdfast.worker.threads import JobThreads
 
 
 class Caller(Protocol):
@@ -37,15 +39,15 @@ class Threads:
     end, and keeps its slot until then.
     """
 
-    def __init__(self, executor: ThreadPoolExecutor) -> None:
-        self._executor = executor
+    def __init__(self, threads: JobThreads) -> None:
+        self._threads = threads
         self._futures: dict[int, Future[Any]] = {}
 
     async def call(self, held: Held, context: Context, arguments: dict[str, Any]) -> Any:
         function = held.kind.function
         positional = (context,) if held.kind.signature.takes_context else ()
         variables = contextvars.copy_context()
-        future = self._executor.submit(variables.run, function, *positional, **arguments)
+        future = self._threads.submit(partial(variables.run, function, *positional, **arguments))
         self._futures[held.run] = future
         future.add_done_callback(lambda _: self._futures.pop(held.run, None))
         return await asyncio.wrap_future(future)

@@ -5,7 +5,6 @@ import logging
 import os
 import socket
 from collections.abc import AsyncIterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import timedelta
 from time import monotonic
@@ -46,6 +45,7 @@ from holdfast.worker.service import running
 from holdfast.worker.settler import Settler
 from holdfast.worker.slots import Slots
 from holdfast.worker.stopping import Stopping
+from holdfast.worker.threads import JobThreads
 
 _log = logging.getLogger("holdfast.worker")
 
@@ -171,12 +171,12 @@ class Worker:
     @asynccontextmanager
     async def _callers(self) -> AsyncIterator[dict[Style, Caller]]:
         slots = sum(self._options.queues.values())
-        executor = ThreadPoolExecutor(min(slots, 1_000), thread_name_prefix="holdfast-job")
+        threads = JobThreads(min(slots, 1_000))
         async with Processes() as processes:
             try:
-                yield {"coroutine": Coroutines(), "thread": Threads(executor), "process": processes}
+                yield {"coroutine": Coroutines(), "thread": Threads(threads), "process": processes}
             finally:
-                executor.shutdown(wait=False, cancel_futures=True)
+                threads.close()
 
     def _completing(self, database: Database, blocking: BlockingDatabase) -> Any:
         def complete(context: Context, connection: object) -> Completion:
