@@ -1,0 +1,111 @@
+"""A shop whose jobs leave traces: a line in the diary for every time that one runs, in a file that no fault
+of the database touches, and an `effect` that `ctx.transaction()` commits with the job.
+"""
+
+import asyncio
+import json
+import os
+import time
+from pathlib import Path
+
+from holdfast import App, Context, Retry, exponential
+
+SHORT = Retry(max_attempts=20, backoff=exponential("100ms", factor=1, jitter=0))
+
+app = App()
+
+
+def diary() -> Path:
+    """The directory that the test has chosen."""
+    return Path(os.environ["SHOP_DIARY"])
+
+
+def note(ctx: Context, what: str = "run") -> None:
+    """One write of one line is whole, whoever else writes."""
+    line = {
+        "what": what,
+        "job": ctx.job.id,
+        "run": ctx.fencing_token,
+        "attempt": ctx.attempt,
+        "pid": os.getpid(),
+        "at": time.monotonic(),  # the same clock for all processes
+    }
+    with (diary() / "lines").open("a") as file:
+        file.write(json.dumps(line) + "\n")
+
+
+def is_open(gate: str) -> bool:
+    return (diary() / f"gate-{gate}").exists()
+
+
+async def opened(gate: str) -> None:
+    """Until the test opens this gate."""
+    async with asyncio.timeout(60):
+        while not is_open(gate):  # noqa: ASYNC110  # the test is in another process
+            await asyncio.sleep(0.02)
+
+
+async def leave_effect(ctx: Context) -> None:
+    async with ctx.transaction() as conn:
+        await conn.execute("insert into effect (job, run) values (%s, %s)", (ctx.job.id, ctx.fencing_token))
+
+
+@app.job(retry=SHORT)
+async def pay(ctx: Context, number: int) -> None:
+    """Takes a moment, then leaves its effect."""
+    note(ctx)
+    await asyncio.sleep(0.02)
+    await leave_effect(ctx)
+
+
+@app.job(retry=SHORT)
+async def wait_then_pay(ctx: Context, gate: str) -> None:
+    """Runs until the test opens its gate, then leaves its effect."""
+    note(ctx)
+    try:
+        await opened(gate)
+    except asyncio.CancelledError:
+        note(ctx, "aborted")
+        raise
+    await leave_effect(ctx)
+
+
+@app.job(retry=SHORT)
+async def wait_then_return(ctx: Context, gate: str) -> int:
+    """The same without a transaction: settled by the worker."""
+    note(ctx)
+    await opened(gate)
+    return ctx.attempt
+
+
+@app.job(retry=SHORT)
+async def pay_slowly(ctx: Context, gate: str) -> None:
+    """Writes first, and commits when the gate is open."""
+    note(ctx)
+    async with ctx.transaction() as conn:
+        await conn.execute("insert into effect (job, run) values (%s, %s)", (ctx.job.id, ctx.fencing_token))
+        note(ctx, "written")
+        await opened(gate)
+
+
+@app.job(retry=SHORT)
+async def block(ctx: Context, seconds: float) -> str:
+    """Does what no coroutine should: nothing else runs on this event loop meanwhile."""
+    note(ctx)
+    time.sleep(seconds)  # noqa: ASYNC251  # that is the point
+    return "blocked"
+
+
+@app.job(retry=SHORT)
+def ponder(ctx: Context, gate: str) -> str:
+    """A plain function, in a thread that nobody can stop."""
+    note(ctx)
+    deadline = time.monotonic() + 60
+    while not is_open(gate) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return "pondered"
+
+
+@app.job(retry=SHORT)
+async def greet(name: str) -> str:
+    return f"hello {name}"
