@@ -37,7 +37,7 @@ class _Blocking:
 
 @dataclass(slots=True)
 class Connections:
-    given: str | None
+    given: str | None = field(repr=False)  # may hold a password
     schema: Schema
     options: PoolOptions
     _server: EmbeddedServer | None = None

@@ -88,6 +88,17 @@ async def test_a_text_that_is_no_dsn_is_an_error_at_the_first_use(
         work.enqueue_sync()
 
 
+def test_nothing_of_an_app_shows_its_password() -> None:
+    app = App("postgresql://mia:secret@127.0.0.1:1/shop?connect_timeout=2")
+
+    @app.job
+    def work() -> None: ...
+
+    with pytest.raises(ConnectionFailed) as failed:
+        work.enqueue_sync()
+    assert "secret" not in f"{app!r} {vars(app)!r} {failed.value!r} {work!r}"
+
+
 def test_embedded_is_a_private_server_in_this_directory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
