@@ -214,15 +214,16 @@ def dead_jobs(
 def purge_dead(
     schema: Schema, *, jobs: Sequence[int] | None = None, before: datetime | None = None, limit: int = 1_000
 ) -> Statement[int]:
-    """Delete dead jobs for good: those named, those that died before a time, or of those named the ones that
-    did. To delete all of them, say so: `before` now.
+    """Delete dead jobs for good: those named, or those that died before a time, up to a limit.
+
+    To delete all of them, say so: `before` now.
     """
-    if jobs is None and before is None:
+    if (jobs is None) == (before is None):
         raise InvalidInput("name the dead jobs to delete, or the time before which they died")
     check_time("time", before)
     check_ids(jobs or ())
     return _DEAD_PURGE.with_params(
-        schema, jobs=None if jobs is None else list(jobs), before=before, limit=limit
+        schema, jobs=None if jobs is None else sorted(set(jobs)), before=before, limit=limit
     )
 
 

@@ -469,7 +469,7 @@ CREATE INDEX ready_parked_kind ON holdfast.ready_parked USING btree (queue, kind
 
 CREATE INDEX scheduled_deadline ON holdfast.scheduled USING btree (deadline_at) WHERE (deadline_at IS NOT NULL);
 
-CREATE INDEX scheduled_run_at ON holdfast.scheduled USING btree (run_at, job);
+CREATE INDEX scheduled_run_at ON holdfast.scheduled USING btree (run_at);
 
 CREATE INDEX unique_key_job ON holdfast.unique_key USING btree (job);
 

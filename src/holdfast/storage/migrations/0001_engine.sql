@@ -64,7 +64,7 @@ create table {schema}.scheduled (
   deadline_at timestamptz,
   attempt     smallint not null
 ) with (autovacuum_vacuum_scale_factor = 0.02);
-create index scheduled_run_at on {schema}.scheduled (run_at, job);
+create index scheduled_run_at on {schema}.scheduled (run_at);
 create index scheduled_deadline on {schema}.scheduled (deadline_at) where deadline_at is not null;
 
 -- A live process: one heartbeat for all its jobs.

@@ -8,10 +8,10 @@ with clock as materialized (
 ), in_ready as materialized (
   select r.segment, r.place
     from asked a
-    join {schema}.job j on j.id = a.job
+   cross join lateral (select queue from {schema}.job where id = a.job offset 0) j
    cross join lateral (
      select segment, ctid as place from {schema}.ready
-      where queue = j.queue and priority = any('{0,1,2,3,4,5,6,7,8,9}'::smallint[]) and job = j.id
+      where queue = j.queue and priority = any('{0,1,2,3,4,5,6,7,8,9}'::smallint[]) and job = a.job
         for update skip locked) r
 ), in_scheduled as materialized (
   select s.place
@@ -39,22 +39,23 @@ with clock as materialized (
 ), stopped as materialized (
   select t.job, t.attempt, j.kind, j.queue, j.keep
     from (select job, attempt from out_of_ready union all select job, attempt from out_of_scheduled) t
-    join {schema}.job j on j.id = t.job
+   cross join lateral (select kind, queue, keep from {schema}.job where id = t.job offset 0) j
 ), written as (
   insert into {schema}.ledger (job, run, finished_at, keep_until, outcome, attempt, is_final, queue, kind, error)
   select job, nextval('{schema}.run'), clock.now, clock.now + coalesce(keep, %(keep_other)s::interval),
          'cancelled', attempt, true, queue, kind, %(error)s::text::jsonb
     from stopped, clock
 ), freed as (
-  delete from {schema}.unique_key u
-   using (select k.queue, k.key from stopped s
-            join {schema}.unique_key k on k.job = s.job
-             for update of k skip locked) f
-   where u.queue = f.queue and u.key = f.key
+  delete from {schema}.unique_key
+   where job = any(array(
+           select s.job
+             from stopped s
+            cross join lateral (
+              select from {schema}.unique_key where job = s.job for update skip locked) k))
 ), forgotten as (
-  delete from {schema}.job j using stopped s where s.keep = interval '0' and j.id = s.job
+  delete from {schema}.job where id = any(array(select job from stopped where keep = interval '0'))
 ), unsaved as (
-  delete from {schema}.saved v using stopped s where s.keep = interval '0' and v.job = s.job
+  delete from {schema}.saved where job = any(array(select job from stopped where keep = interval '0'))
 ), counted as (
   insert into {schema}.tally (minute, outcome, queue, kind, runs, run_time)
   select date_trunc('minute', clock.now), 'cancelled', queue, kind, count(*), interval '0'

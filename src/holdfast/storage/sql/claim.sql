@@ -44,4 +44,8 @@ select ring.version, case when ring.closed_until > clock.now then ring.closed en
        l.started_at, l.timeout_at, j.created_at, j.deadline_at, j.tags,
        (select s.state::text from {schema}.saved s where s.job = j.id) as state
   from clock, {schema}.ring
-  left join (leased l join {schema}.job j on j.id = l.job) on true
+  left join (
+         leased l
+         cross join lateral (
+           select id, kind, args, priority, max_attempts, backoff, created_at, deadline_at, tags
+             from {schema}.job where id = l.job offset 0) j) on true

@@ -1,20 +1,26 @@
--- Delete dead jobs with all that is known of them: those named, or with NULL those that died before %(before)s.
--- At most %(limit)s at once, oldest first; ask again until the answer is short.
+-- Delete dead jobs with all that is known of them: those named, or with NULL those that died before %(before)s, at
+-- most %(limit)s at once, oldest first; ask again until the answer is short.
 -- Never waits: skips locked dead and ledger rows, as prune and revive do, and jobs whose left-behind unique key
 -- somebody has locked.
 with dead as materialized (
   select d.job, d.place
-    from (select job, run, died_at, ctid as place
-            from {schema}.dead
-           where (%(jobs)s::bigint[] is null or job = any(%(jobs)s::bigint[]))
-             and (%(before)s::timestamptz is null or died_at < %(before)s::timestamptz)
-           order by died_at, job
-           limit %(limit)s::int
-             for update skip locked) d
+    from (select named.*
+            from unnest(%(jobs)s::bigint[]) as a (job)
+           cross join lateral (
+             select job, run, ctid as place from {schema}.dead where job = a.job for update skip locked) named
+          union all
+          select * from (
+            select job, run, ctid as place
+              from {schema}.dead
+             where %(jobs)s::bigint[] is null and died_at < %(before)s::timestamptz
+             order by died_at, job
+             limit %(limit)s::int
+               for update skip locked) old) d
    cross join lateral (
      select from {schema}.ledger where job = d.job and run = d.run for update skip locked) l
 ), keys as materialized (
-  select k.job, k.queue, k.key from dead d join {schema}.unique_key k on k.job = d.job for update of k skip locked
+  select d.job from dead d
+   cross join lateral (select from {schema}.unique_key where job = d.job for update skip locked) k
 ), old as materialized (
   select job, place
     from dead d
@@ -22,12 +28,12 @@ with dead as materialized (
 ), out_of_dead as (
   delete from {schema}.dead d using old o where d.ctid = o.place
 ), out_of_ledger as (
-  delete from {schema}.ledger l using old o where l.job = o.job
+  delete from {schema}.ledger where job = any(array(select job from old))
 ), out_of_keys as (
-  delete from {schema}.unique_key u using old o, keys k where k.job = o.job and u.queue = k.queue and u.key = k.key
+  delete from {schema}.unique_key where job = any(array(select job from old))
 ), out_of_saved as (
-  delete from {schema}.saved s using old o where s.job = o.job
+  delete from {schema}.saved where job = any(array(select job from old))
 ), out_of_job as (
-  delete from {schema}.job j using old o where j.id = o.job
+  delete from {schema}.job where id = any(array(select job from old))
 )
 select count(*)::int from old

@@ -15,7 +15,8 @@ with clock as materialized (
      select job, run, ctid as place from {schema}.dead where job = a.job for update skip locked) d
    cross join lateral (
      select attempt from {schema}.ledger where job = d.job and run = d.run for update skip locked) l
-    join {schema}.job j on j.id = d.job
+   cross join lateral (
+     select queue, priority, kind, deadline_at, unique_key, max_attempts from {schema}.job where id = d.job offset 0) j
 ), held as (
   insert into {schema}.unique_key as held (queue, key, job)
   select distinct on (queue, unique_key) queue, unique_key, job
@@ -33,12 +34,11 @@ with clock as materialized (
 ), out_of_dead as (
   delete from {schema}.dead d using chosen c where d.ctid = c.place
 ), unsaved as (
-  delete from {schema}.saved s using chosen c where %(from_start)s::boolean and s.job = c.job
+  delete from {schema}.saved where %(from_start)s::boolean and job = any(array(select job from chosen))
 ), reopened as (
-  update {schema}.ledger l
+  update {schema}.ledger
      set is_final = false, keep_until = null
-    from chosen c
-   where l.job = c.job and l.run = c.run
+   where job = any(array(select job from chosen)) and run = any(array(select run from chosen))
 ), placed as (
   insert into {schema}.ready (queue, priority, job, segment, kind, attempt, deadline_at)
   select c.queue, c.priority, c.job, ring.current, c.kind, c.attempt, c.deadline_at

@@ -38,15 +38,16 @@ with clock as materialized (
          'expired', attempt, true, queue, kind, %(error)s::text::jsonb
     from stopped, clock
 ), freed as (
-  delete from {schema}.unique_key u
-   using (select k.queue, k.key from stopped s
-            join {schema}.unique_key k on k.job = s.job
-             for update of k skip locked) f
-   where u.queue = f.queue and u.key = f.key
+  delete from {schema}.unique_key
+   where job = any(array(
+           select s.job
+             from stopped s
+            cross join lateral (
+              select from {schema}.unique_key where job = s.job for update skip locked) k))
 ), forgotten as (
-  delete from {schema}.job j using stopped s where s.keep = interval '0' and j.id = s.job
+  delete from {schema}.job where id = any(array(select job from stopped where keep = interval '0'))
 ), unsaved as (
-  delete from {schema}.saved v using stopped s where s.keep = interval '0' and v.job = s.job
+  delete from {schema}.saved where job = any(array(select job from stopped where keep = interval '0'))
 ), counted as (
   insert into {schema}.tally (minute, outcome, queue, kind, runs, run_time)
   select date_trunc('minute', clock.now), 'expired', queue, kind, count(*), interval '0'

@@ -22,7 +22,6 @@ select not exists (select from {schema}.lease l where l.worker = %(worker)s::big
              limit 1) as something)
    and not exists (
          select from clock, {schema}.scheduled s
-           join {schema}.job j on j.id = s.job
-           join open o on o.name = j.queue
-          where s.run_at <= clock.now and j.kind = any(%(kinds)s::text[])
+          cross join lateral (select queue, kind from {schema}.job where id = s.job offset 0) j
+          where s.run_at <= clock.now and j.kind = any(%(kinds)s::text[]) and j.queue in (select name from open)
             and (s.deadline_at is null or s.deadline_at > clock.now))

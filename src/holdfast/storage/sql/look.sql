@@ -11,7 +11,8 @@ select ring.version,
           where exists (
                   select from {schema}.ready r
                    where r.segment in ({segments}) and r.queue = q.name and r.kind = any(%(kinds)s::text[])
-                     and (r.deadline_at is null or r.deadline_at > clock.now))
+                     and (r.deadline_at is null or r.deadline_at > clock.now)
+                  offset 0)
             and not exists (
                   select from {schema}.queue s
                    where s.name = q.name and s.paused_at is not null

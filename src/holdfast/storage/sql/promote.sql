@@ -8,7 +8,7 @@ with clock as materialized (
   select ctid as place
     from {schema}.scheduled
    where run_at <= (select now from clock) and run_at >= coalesce(%(since)s::timestamptz, '-infinity')
-   order by run_at, job
+   order by run_at
    limit %(limit)s::int
      for update skip locked
 ), taken as (

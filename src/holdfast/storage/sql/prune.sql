@@ -11,23 +11,25 @@ with ended as materialized (
    limit %(limit)s::int
      for update skip locked
 ), dead as materialized (
-  select d.job from ended e join {schema}.dead d on d.job = e.job for update of d skip locked
+  select e.job from ended e
+   cross join lateral (select from {schema}.dead where job = e.job for update skip locked) d
 ), keys as materialized (
-  select k.job, k.queue, k.key from ended e join {schema}.unique_key k on k.job = e.job for update of k skip locked
+  select e.job from ended e
+   cross join lateral (select from {schema}.unique_key where job = e.job for update skip locked) k
 ), old as materialized (
   select job, keep_until
     from ended e
    where (job in (select job from dead) or not exists (select from {schema}.dead d where d.job = e.job))
      and (job in (select job from keys) or not exists (select from {schema}.unique_key k where k.job = e.job))
 ), out_of_ledger as (
-  delete from {schema}.ledger l using old o where l.job = o.job
+  delete from {schema}.ledger where job = any(array(select job from old))
 ), out_of_dead as (
-  delete from {schema}.dead d using old o where d.job = o.job
+  delete from {schema}.dead where job = any(array(select job from old))
 ), out_of_keys as (
-  delete from {schema}.unique_key u using old o, keys k where k.job = o.job and u.queue = k.queue and u.key = k.key
+  delete from {schema}.unique_key where job = any(array(select job from old))
 ), out_of_saved as (
-  delete from {schema}.saved s using old o where s.job = o.job
+  delete from {schema}.saved where job = any(array(select job from old))
 ), out_of_job as (
-  delete from {schema}.job j using old o where j.id = o.job
+  delete from {schema}.job where id = any(array(select job from old))
 )
 select count(*)::int, max(keep_until) from old

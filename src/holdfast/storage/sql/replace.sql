@@ -44,9 +44,9 @@ with clock as materialized (
          keep = (%(keeps)s::interval[])[f.template], on_lost = (%(on_losts)s::text[])[f.template],
          tags = (%(tags)s::text[])[f.template]::text[], origin = (%(origins)s::text[])[f.template]::jsonb
     from found f
-   where j.id = f.job
+   where j.id = f.job and j.id = any(array(select job from found))
 ), unsaved as (
-  delete from {schema}.saved s using found f where s.job = f.job
+  delete from {schema}.saved where job = any(array(select job from found))
 ), placed as (
   insert into {schema}.ready (queue, priority, job, segment, kind, attempt, deadline_at)
   select f.queue, (%(priorities)s::smallint[])[f.template], f.job, ring.current,

@@ -7,10 +7,10 @@ with asked as materialized (
 ), in_ready as materialized (
   select r.segment, r.place
     from asked a
-    join {schema}.job j on j.id = a.job
+   cross join lateral (select queue from {schema}.job where id = a.job offset 0) j
    cross join lateral (
      select segment, ctid as place from {schema}.ready
-      where queue = j.queue and priority = any('{0,1,2,3,4,5,6,7,8,9}'::smallint[]) and job = j.id
+      where queue = j.queue and priority = any('{0,1,2,3,4,5,6,7,8,9}'::smallint[]) and job = a.job
         for update skip locked) r
 ), in_scheduled as materialized (
   select s.place
@@ -42,7 +42,7 @@ with asked as materialized (
 ), found as materialized (
   select job from placed union all select job from later union all select job from in_lease
 ), changed as (
-  update {schema}.job j set priority = %(priority)s::smallint from found f where j.id = f.job
+  update {schema}.job set priority = %(priority)s::smallint where id = any(array(select job from found))
 )
 select a.job,
        case when f.job is not null then 'changed'

@@ -24,7 +24,8 @@ with clock as materialized (
         for update) l
 ), gone as (
   -- By key: a lease that a cancel request changed while we waited has a place that our snapshot does not show.
-  delete from {schema}.lease l using fenced f where l.worker = f.worker and l.job = f.job
+  delete from {schema}.lease
+   where worker = any(array(select distinct worker from fenced)) and job = any(array(select job from fenced))
 ), ended as materialized (
   select f.worker, f.job, f.run, f.attempt, f.started_at, f.delay, f.error, f.result, f.flag,
          j.kind, j.queue, j.deadline_at, j.unique_key, j.keep,
@@ -67,22 +68,21 @@ with clock as materialized (
     from ended cross join clock
    where outcome = 'failed' and keep is distinct from interval '0'
 ), freed as (
-  delete from {schema}.unique_key u
-   using (select k.queue, k.key
-            from ended e
-            join {schema}.unique_key k on k.queue = e.queue and k.key = e.unique_key and k.job = e.job
-           where e.unique_key is not null and e.outcome not in ('retried', 'snoozed', 'released')
-           order by k.job
-             for update of k skip locked) f
-   where u.queue = f.queue and u.key = f.key
+  delete from {schema}.unique_key
+   where job = any(array(
+           select e.job
+             from ended e
+            cross join lateral (
+              select from {schema}.unique_key
+               where queue = e.queue and key = e.unique_key and job = e.job
+                 for update skip locked) k
+            where e.unique_key is not null and e.outcome not in ('retried', 'snoozed', 'released')))
+), unkept as materialized (
+  select job from ended where keep = interval '0' and outcome not in ('retried', 'snoozed', 'released')
 ), forgotten as (
-  delete from {schema}.job j
-   using ended e
-   where e.keep = interval '0' and e.outcome not in ('retried', 'snoozed', 'released') and j.id = e.job
+  delete from {schema}.job where id = any(array(select job from unkept))
 ), unsaved as (
-  delete from {schema}.saved s
-   using ended e
-   where e.keep = interval '0' and e.outcome not in ('retried', 'snoozed', 'released') and s.job = e.job
+  delete from {schema}.saved where job = any(array(select job from unkept))
 ), counted as (
   insert into {schema}.tally (minute, outcome, queue, kind, runs, run_time)
   select date_trunc('minute', clock.now), outcome, queue, kind, count(*), sum(clock.now - started_at)
