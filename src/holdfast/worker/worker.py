@@ -303,7 +303,8 @@ class Worker:
 
     async def _retire(self, database: Database, released: int) -> None:
         """Leave nothing behind: a claim whose reply was lost is released too."""
-        worker = self._id
+        # A beat that finds the row deleted must not take this worker for lost.
+        worker, self._id = self._id, None
         if worker is None:
             return
         with suppress(DatabaseError, TimeoutError):
