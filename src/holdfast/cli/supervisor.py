@@ -93,7 +93,7 @@ class Supervisor:
 
     async def _keep(self, place: Place) -> int:
         pause = _FIRST_PAUSE
-        while True:
+        while not self._stopping.is_set():
             began = monotonic()
             code = await place.live()
             if self._stopping.is_set():
@@ -113,8 +113,8 @@ class Supervisor:
             with suppress(TimeoutError):
                 async with asyncio.timeout(pause):
                     await self._stopping.wait()
-                    return Exit.OK
             pause = min(pause * 2, _LONGEST_PAUSE)
+        return Exit.OK
 
 
 def _cause(code: int) -> str:
