@@ -1,0 +1,87 @@
+"""A database with a million ready, a million scheduled and a million finished jobs, built in seconds."""
+
+from datetime import UTC, datetime
+
+import psycopg
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+MILLION = 1_000_000
+TOUCHED = 20_000
+
+# Statistics are made on purpose here: nobody else may make them meanwhile.
+_QUIET = [
+    f"alter table holdfast.{table} set (autovacuum_enabled = off)"
+    for table in ("job", "ready_0", "ready_1", "ready_2", "ready_3", "scheduled", "ledger", "dead", "lease")
+]
+
+# Indexes are built after the rows, which is many times faster; and what is only looked up by key needs a wide
+# row only where a statement will look: the first of the ready and of the scheduled, all of the finished.
+_JOBS = f"""
+alter table holdfast.job drop constraint job_pkey;
+insert into holdfast.job (id, created_at, priority, max_attempts, kind, queue, args)
+select n, '2026-01-01Z', n % 10, 20, 'mail', 'default', '{{}}'
+  from generate_series(1, {3 * MILLION}) n
+ where n <= {TOUCHED} or n between {MILLION} and {MILLION + TOUCHED} or n > {2 * MILLION};
+alter table holdfast.job add constraint job_pkey primary key (id);
+"""
+
+_READY = f"""
+alter table holdfast.ready drop constraint ready_pkey;
+drop index holdfast.ready_deadline;
+insert into holdfast.ready (job, deadline_at, attempt, priority, segment, queue, kind)
+select n, case when n % 100 = 1 then timestamptz '2026-01-01Z' + (n - 10000) * interval '1 second' end, 0,
+       n % 10, n % 4, 'default', 'mail'
+  from generate_series(1, {MILLION}) n;
+alter table holdfast.ready add primary key (queue, priority, job, segment);
+create index ready_deadline on holdfast.ready (deadline_at) where deadline_at is not null;
+"""
+
+_SCHEDULED = f"""
+alter table holdfast.scheduled drop constraint scheduled_pkey;
+drop index holdfast.scheduled_run_at, holdfast.scheduled_deadline;
+insert into holdfast.scheduled (job, run_at, deadline_at, attempt)
+select n, timestamptz '2026-01-01Z' + (n - {MILLION + TOUCHED}) * interval '1 second',
+       case when n % 100 = 1 then timestamptz '2026-01-01Z' + (n - {MILLION + 10000}) * interval '1 s' end, 1
+  from generate_series({MILLION + 1}, {2 * MILLION}) n;
+alter table holdfast.scheduled add primary key (job);
+create index scheduled_run_at on holdfast.scheduled (run_at);
+create index scheduled_deadline on holdfast.scheduled (deadline_at) where deadline_at is not null;
+"""
+
+_FINISHED = f"""
+alter table holdfast.ledger drop constraint ledger_pkey;
+drop index holdfast.ledger_keep_until;
+insert into holdfast.ledger
+       (job, run, started_at, finished_at, keep_until, worker, outcome, attempt, is_final, queue, kind)
+select n, n, '2026-01-01Z', '2026-01-01Z',
+       timestamptz '2026-01-01Z' + (n - {2 * MILLION + TOUCHED}) * interval '1 second', 1,
+       case when n % 10 = 0 then 'failed' else 'succeeded' end::holdfast.outcome, 1, true, 'default', 'mail'
+  from generate_series({2 * MILLION + 1}, {3 * MILLION}) n;
+alter table holdfast.ledger add primary key (job, run);
+create index ledger_keep_until on holdfast.ledger (keep_until) where is_final;
+insert into holdfast.dead (job, run, died_at)
+select n, n, timestamptz '2026-01-01Z' - n * interval '1 second'
+  from generate_series({2 * MILLION + 10}, {3 * MILLION}, 10) n;
+select setval('holdfast.run', {3 * MILLION}), setval('holdfast.job_id_seq', {3 * MILLION});
+"""
+
+_RUNNING = """
+insert into holdfast.worker
+       (host, pid, version, queues, kinds, slots, started_at, beat_at, expires_at, lost_at)
+select 'host', n, '0', '{default}', '{mail}', 100, '2026-01-01Z', '2026-01-01Z', '2026-01-01 00:01Z',
+       case when n > 45 then timestamptz '2026-01-01Z' end
+  from generate_series(1, 50) n;
+insert into holdfast.job (created_at, priority, max_attempts, kind, queue, args)
+select '2026-01-01Z', 5, 20, 'mail', 'default', '{}' from generate_series(1, 5000);
+insert into holdfast.lease (worker, job, run, started_at, timeout_at, attempt)
+select id % 50 + 1, id, nextval('holdfast.run'), '2026-01-01Z', '2026-01-01 01:00Z', 1
+  from holdfast.job where id > 3000000;
+"""
+
+
+def fill(connection: psycopg.Connection) -> None:
+    connection.execute("set maintenance_work_mem = '256MB'")
+    connection.execute("set synchronous_commit = off")
+    for part in (*_QUIET, _JOBS, _READY, _SCHEDULED, _FINISHED, _RUNNING):
+        connection.execute(part)
+    connection.execute("analyze")
