@@ -40,8 +40,10 @@ def settled(engine: Engine, worker: int, transitions: list[Any]) -> list[operato
 def test_a_success_without_a_result_shows_an_empty_object(dsn: str) -> None:
     with Engine.on(dsn) as engine:
         nothing, null = settled(engine, engine.worker(), [Complete(None, None), Complete("null", None)])
-        assert (nothing.state, nothing.result, nothing.flag) == ("succeeded", "{}", None)
+        assert (nothing.state, nothing.result, nothing.flag) == ("succeeded", None, None)
         assert null.result == "null"
+        shown = engine.connection.execute("select result from holdfast.jobs where id = %s", [nothing.job])
+        assert shown.fetchone() == ({},)
 
 
 UNFIT = [

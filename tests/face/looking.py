@@ -1,6 +1,8 @@
 """What somebody with psql sees of the jobs, and hears of them."""
 
+import asyncio
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +14,15 @@ _SESSIONS = """
 select count(*) from pg_stat_activity
  where datname = current_database() and backend_type = 'client backend' and pid <> pg_backend_pid()
 """
+
+
+async def until(is_so: Callable[[], Awaitable[bool]]) -> None:
+    """Asks until it is so, for a minute at most."""
+    async with asyncio.timeout(60):
+        while True:
+            if await is_so():
+                return
+            await asyncio.sleep(0.01)
 
 
 @dataclass

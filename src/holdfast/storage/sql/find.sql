@@ -1,5 +1,8 @@
--- One job as the jobs view shows it. No row: there is no such job (any more).
+-- One job as the jobs view shows it, but for a missing result: {} there, null here, as programs tell None from an
+-- empty object. No row: there is no such job (any more).
 select id, kind, queue, priority, state, attempt, max_attempts, args::text, tags, unique_key, created_at, run_at,
-       started_at, worker, deadline_at, finished_at, error::text, result::text, flag, cancel_requested_at, is_parked, progress::text
+       started_at, worker, deadline_at, finished_at, error::text,
+       (select l.result::text from {schema}.ledger l where l.job = %(job)s::bigint and l.is_final),
+       flag, cancel_requested_at, is_parked, progress::text
   from {schema}.jobs
  where id = %(job)s::bigint
