@@ -193,7 +193,10 @@ class Attempts:
                 return Failed(from_error(error, "lease_lost"))
         retry = held.kind.retry
         try:
-            delay, is_retryable = retry.chosen_delay(held.row.attempt, error), retry.is_retryable(error)
+            # A job with numbers of its own was enqueued with them: they go before its kind's function.
+            is_chosen = held.row.backoff is None
+            delay = retry.chosen_delay(held.row.attempt, error) if is_chosen else None
+            is_retryable = retry.is_retryable(error)
         except Exception as worse:  # noqa: BLE001  # a policy is the user's code, too
             worse.__context__ = error
             return Failed(from_error(worse))
