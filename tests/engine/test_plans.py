@@ -85,12 +85,12 @@ GUARDS = {
         2_500, *READY, "job_pkey", "worker_pkey",
     ),
     "claim from an empty queue": guard(
-        runs.claim(SCHEMA, worker=1, queue="nothing", kinds=["mail"], limit=10, now=NOW), 40, *READY
+        runs.claim(SCHEMA, worker=1, queue="nothing", kinds=["mail"], limit=10, now=NOW), 100, *READY
     ),
-    "look": guard(runs.look(SCHEMA, queues=["nothing", "default"], kinds=["mail"], now=NOW), 60, *READY),
-    "enqueue": guard(jobs.enqueue(SCHEMA, [NewJob(Policy("mail"))], notify=True, now=NOW), 120),
+    "look": guard(runs.look(SCHEMA, queues=["nothing", "default"], kinds=["mail"], now=NOW), 150, *READY),
+    "enqueue": guard(jobs.enqueue(SCHEMA, [NewJob(Policy("mail"))], notify=True, now=NOW), 200),
     "unique enqueue": guard(
-        jobs.enqueue(SCHEMA, [NewJob(Policy("mail"), unique_key="k")], notify=True, now=NOW), 120
+        jobs.enqueue(SCHEMA, [NewJob(Policy("mail"), unique_key="k")], notify=True, now=NOW), 200
     ),
     "replace": guard(
         jobs.replace(SCHEMA, [(n, NewJob(Policy("mail"))) for n in WAITING], notify=True, now=NOW),
@@ -106,9 +106,9 @@ GUARDS = {
     ),
     "settle again": guard(
         runs.settle(SCHEMA, [runs.Settlement(1, ENDED + 1, ENDED + 1, Complete(None, None))], now=NOW),
-        60, "lease_pkey", "ledger_pkey",
+        120, "lease_pkey", "ledger_pkey",
     ),
-    "save": guard(runs.save(SCHEMA, [runs.Saving(1, LEASED, LEASED, "1")], now=NOW), 60, "lease_pkey"),
+    "save": guard(runs.save(SCHEMA, [runs.Saving(1, LEASED, LEASED, "1")], now=NOW), 120, "lease_pkey"),
     "renew with 100 runs": guard(
         runs.renew(SCHEMA, worker=1, lease=workers.LEASE, runs=[LEASED], now=NOW),
         300, "lease_pkey", "worker_pkey", rows=200,
@@ -127,15 +127,15 @@ GUARDS = {
         3_500, "ledger_keep_until", "ledger_pkey", "job_pkey", "dead_pkey",
     ),
     "next due": guard(
-        chores.next_due(SCHEMA, now=NOW), 40, "scheduled_run_at", "scheduled_deadline", *READY_DEADLINE
+        chores.next_due(SCHEMA, now=NOW), 150, "scheduled_run_at", "scheduled_deadline", *READY_DEADLINE
     ),
     "next due from a hint": guard(
         chores.next_due(SCHEMA, since=NOW, now=NOW),
-        40, "scheduled_run_at", "scheduled_deadline", *READY_DEADLINE,
+        150, "scheduled_run_at", "scheduled_deadline", *READY_DEADLINE,
     ),
     "find a ready job": guard(operators.find(SCHEMA, 17), 250, "job_pkey", "ledger_pkey", "scheduled_pkey"),
     "find an ended job": guard(operators.find(SCHEMA, ENDED + 17), 250, "job_pkey", "ledger_pkey"),
-    "history": guard(operators.history(SCHEMA, ENDED + 17), 20, "ledger_pkey"),
+    "history": guard(operators.history(SCHEMA, ENDED + 17), 60, "ledger_pkey"),
     "cancel of 10": guard(
         first(operators.cancel(SCHEMA, WAITING, now=NOW)),
         2_500, *READY, "scheduled_pkey", "lease_pkey", "job_pkey", rows=1_000,
