@@ -84,7 +84,11 @@ class LeaseKeeper:
         self._thread = threading.Thread(target=self._keep, name="holdfast-lease-keeper", daemon=True)
         self._thread.start()
         try:
-            await asyncio.Event().wait()
+            while True:
+                await asyncio.sleep(
+                    self._beats.interval.total_seconds() if self._worker is None else self._time_left()
+                )
+                self._check_time()
         finally:
             self._is_stopping = True
             self._poked.set()
@@ -123,10 +127,20 @@ class LeaseKeeper:
         return self._beats.interval.total_seconds()
 
     def _without_renewal(self, worker: int) -> float:
-        left = self._valid_until - self._beats.margin - monotonic()
+        left = self._time_left()
         if left <= 0:
             self._end(worker)
         return min(_RETRY_SECONDS, max(left, 0.01))
+
+    def _time_left(self) -> float:
+        """For how long the lease may still be believed in."""
+        return self._valid_until - self._beats.margin - monotonic()
+
+    def _check_time(self) -> None:
+        """On the event loop, as the thread may be waiting for a reply for longer than the lease lasts."""
+        worker = self._worker
+        if worker is not None and self._time_left() <= 0:
+            self._end(worker)
 
     def _end(self, worker: int) -> None:
         """The lease is gone, or must be taken as gone: whatever runs under it has to stop."""
