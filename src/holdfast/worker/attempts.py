@@ -216,7 +216,7 @@ class Attempts:
             self.held.pop(held.run, None)
             if answer == "lost":
                 self._say_lost(held, context, f"settle as {type(ending.transition).__name__.lower()}")
-            elif answer == "settled" and outcome is not None:
+            elif outcome is not None:
                 self._say_ended(held, context, ending.transition, outcome, error)
 
         return then
@@ -239,7 +239,7 @@ class Attempts:
         outcome: str,
         error: BaseException | None,
     ) -> None:
-        failure, delay = _failure_and_delay(transition)
+        failure, delay = _failure_and_delay(transition) if outcome != "succeeded" else (None, None)
         if outcome in ("retried", "snoozed"):
             self._wake(LEADER)
         elif outcome == "released":

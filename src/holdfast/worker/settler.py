@@ -3,7 +3,6 @@
 import asyncio
 import logging
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from holdfast.domain.failure import Failure
@@ -12,6 +11,7 @@ from holdfast.errors import DatabaseError, StatementFailed
 from holdfast.postgres.conversation import Conversation, hold
 from holdfast.postgres.database import Database
 from holdfast.postgres.schema import Schema
+from holdfast.storage.operators import history
 from holdfast.storage.runs import Answer, Retention, Saving, Settled, Settlement, save, settle_surely
 from holdfast.worker.held import Held, Stop
 
@@ -78,7 +78,7 @@ class Settler:
         try:
             await self._save(batch, savings)
             if batch:
-                self._tell(batch, await hold(self._conversation(batch), self._database.run))
+                self._tell(batch, await self._settled(batch))
         except StatementFailed as error:
             await self._apart(batch, error)
         except DatabaseError as error:
@@ -93,13 +93,20 @@ class Settler:
         """Postgres refuses something in this batch: settle each run by itself, so that one bad row never
         holds up the others. The bad one ends as failed, with Postgres's reason.
         """
-        for ending in batch:
-            failure = Failure(f"its outcome could not be stored: {error}", "handler_error")
+        failure = Failure(f"its outcome could not be stored: {error}", "handler_error")
+        for number, ending in enumerate(batch):
             for transition in (ending.transition, Fail(failure)):
                 single = replace(ending, transition=transition, state=None)
-                with suppress(StatementFailed):
-                    self._tell([single], await hold(self._conversation([single]), self._database.run))
+                try:
+                    self._tell([single], await self._settled([single]))
                     break
+                except StatementFailed:
+                    continue
+                except DatabaseError:
+                    self._gathering = batch[number:] + self._gathering
+                    return
+            else:
+                _log.error("run %d of job %d cannot be settled: %s", ending.held.run, ending.held.job, error)
 
     async def _save(self, batch: list[Ending], savings: dict[int, Saving]) -> None:
         for ending in batch:
@@ -110,6 +117,17 @@ class Settler:
                 savings[held.run] = Saving(held.worker, held.job, held.run, ending.state, progress)
         if savings:
             await self._database.run(save(self._schema, list(savings.values())))
+
+    async def _settled(self, batch: list[Ending]) -> list[Settled]:
+        """What became of each. Of one that was settled before (a reply was lost, or the handler's own commit
+        came through after all) the ledger tells how.
+        """
+        answers = await hold(self._conversation(batch), self._database.run)
+        return [await self._told(answer) if answer.answer == "already" else answer for answer in answers]
+
+    async def _told(self, answer: Settled) -> Settled:
+        entries = await self._database.run(history(self._schema, answer.job))
+        return answer._replace(outcome=next((e.outcome for e in entries if e.run == answer.run), None))
 
     def _conversation(self, batch: list[Ending]) -> Conversation[list[Settled]]:
         return settle_surely(
