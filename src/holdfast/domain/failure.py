@@ -24,7 +24,7 @@ class Failure:
     """A code for programs, a message and a traceback for people, the causes behind it."""
 
     message: str
-    code: Code = "handler_error"
+    code: Code | Literal[""] = "handler_error"
     type: str | None = None
     traceback: str | None = None
     causes: tuple[str, ...] = field(default=())

@@ -96,7 +96,9 @@ def _line(level: int, message: str, **facts: object) -> None:
 def say(to: logging.Logger, level: int, message: str, **facts: object) -> None:
     """A line with facts: as key=value in text, as members in JSON."""
     text = key_values(facts)
-    to.log(level, "%s: %s" if text else "%s%s", message, text, extra={"holdfast": {"event": message, **facts}})
+    to.log(
+        level, "%s: %s" if text else "%s%s", message, text, extra={"holdfast": {"event": message, **facts}}
+    )
 
 
 def key_values(facts: Mapping[str, object]) -> str:
