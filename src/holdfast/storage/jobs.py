@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import islice
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
 from holdfast.domain.backoff import to_json
 from holdfast.domain.job import NewJob, Policy
@@ -11,7 +11,10 @@ from holdfast.errors import DuplicateJob
 from holdfast.postgres.conversation import Conversation, ask
 from holdfast.postgres.schema import Schema
 from holdfast.postgres.statement import Statement
+from holdfast.storage.arrays import number_array, text_array
 from holdfast.storage.statements import statement
+
+T = TypeVar("T")
 
 OnConflict = Literal["existing", "raise", "replace"]
 
@@ -38,7 +41,7 @@ def enqueue(
     columns = _columns(jobs)
     if all(job.unique_key is None for job in jobs):
         return _ENQUEUE.with_params(schema, **columns, notify=notify, now=now)
-    keys = [job.unique_key for job in jobs]
+    keys = text_array([job.unique_key for job in jobs])
     return _ENQUEUE_UNIQUE.with_params(schema, **columns, keys=keys, notify=notify, now=now)
 
 
@@ -47,7 +50,9 @@ def replace(
 ) -> Statement[int]:
     """Give waiting jobs new contents; answers those that still waited."""
     columns = _columns([new for _, new in jobs])
-    return _REPLACE.with_params(schema, jobs=[job for job, _ in jobs], **columns, notify=notify, now=now)
+    return _REPLACE.with_params(
+        schema, jobs=number_array(job for job, _ in jobs), **columns, notify=notify, now=now
+    )
 
 
 def enqueue_many(
@@ -119,12 +124,12 @@ def _columns(jobs: Sequence[NewJob]) -> dict[str, object]:
         templates.append(number)
     policies = list(numbers)
     return {
-        "templates": templates,
-        "args": [job.args for job in jobs],
-        "delays": [job.delay for job in jobs],
-        "run_ats": [job.run_at for job in jobs],
-        "deadlines": [job.deadline_at for job in jobs],
-        "deadlines_in": [job.deadline_in for job in jobs],
+        "templates": number_array(templates),
+        "args": f"[{','.join([job.args for job in jobs])}]",
+        "delays": _unless_empty([job.delay for job in jobs]),
+        "run_ats": _unless_empty([job.run_at for job in jobs]),
+        "deadlines": _unless_empty([job.deadline_at for job in jobs]),
+        "deadlines_in": _unless_empty([job.deadline_in for job in jobs]),
         "kinds": [policy.kind for policy in policies],
         "queues": [policy.queue for policy in policies],
         "priorities": [policy.priority for policy in policies],
@@ -133,14 +138,12 @@ def _columns(jobs: Sequence[NewJob]) -> dict[str, object]:
         "timeouts": [policy.timeout for policy in policies],
         "keeps": [policy.keep for policy in policies],
         "on_losts": [None if policy.on_lost == "retry" else policy.on_lost for policy in policies],
-        "tags": [_array_literal(policy.tags) for policy in policies],
+        # Arrays inside an array of text: arrays of arrays must be rectangular, and tags are not.
+        "tags": [text_array(policy.tags) for policy in policies],
         "origins": [policy.origin for policy in policies],
     }
 
 
-def _array_literal(tags: tuple[str, ...]) -> str | None:
-    """An array inside an array of text: arrays of arrays must be rectangular, and tags are not."""
-    if not tags:
-        return None
-    quoted = (tag.replace("\\", "\\\\").replace('"', '\\"') for tag in tags)
-    return "{" + ",".join(f'"{tag}"' for tag in quoted) + "}"
+def _unless_empty(values: list[T | None]) -> list[T | None] | None:
+    """None if there is nothing in it: an array that is NULL costs nothing."""
+    return values if any(value is not None for value in values) else None

@@ -12,6 +12,7 @@ from holdfast.errors import InvalidInput
 from holdfast.postgres.conversation import Conversation, ask
 from holdfast.postgres.schema import Schema
 from holdfast.postgres.statement import Statement
+from holdfast.storage.arrays import number_array, text_array
 from holdfast.storage.statements import statement
 from holdfast.storage.workers import lease_length
 
@@ -71,9 +72,8 @@ class Settled(NamedTuple):
     outcome: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Settlement:
-    """One run and what is to happen to its job."""
+class Settlement(NamedTuple):
+    """One run and what is to happen to its job. A tuple: it is made for every job."""
 
     worker: int
     job: int
@@ -167,18 +167,19 @@ def settle(
     answers `already`.
     """
     keep = retention or Retention()
-    settlements = _each_once(settlements)
+    settlements = _in_order(settlements)
     rows = [_row(settlement.transition) for settlement in settlements]
+    outcomes, delays, errors, results, flags = zip(*rows, strict=True) if rows else ((),) * 5
     return _SETTLE.with_params(
         schema,
-        workers=[settlement.worker for settlement in settlements],
-        jobs=[settlement.job for settlement in settlements],
-        runs=[settlement.run for settlement in settlements],
-        outcomes=[row[0] for row in rows],
-        delays=[row[1] for row in rows],
-        errors=[row[2] for row in rows],
-        results=[row[3] for row in rows],
-        flags=[row[4] for row in rows],
+        workers=number_array([settlement.worker for settlement in settlements]),
+        jobs=number_array([settlement.job for settlement in settlements]),
+        runs=number_array([settlement.run for settlement in settlements]),
+        outcomes=text_array(outcomes),
+        delays=None if all(delay is None for delay in delays) else list(delays),
+        errors=text_array(errors),
+        results=text_array(results),
+        flags=text_array(flags),
         keep_succeeded=keep.succeeded,
         keep_dead=keep.dead,
         keep_other=keep.other,
@@ -218,22 +219,21 @@ def save(schema: Schema, savings: Sequence[Saving], *, now: datetime | None = No
     )
 
 
-def _each_once(settlements: Sequence[Settlement]) -> Sequence[Settlement]:
-    """A run that is there twice would be written twice, and fail all the others with it."""
-    if len({settlement.run for settlement in settlements}) == len(settlements):
-        return settlements
-    return list({(each.worker, each.job, each.run): each for each in reversed(settlements)}.values())
+def _in_order(settlements: Sequence[Settlement]) -> list[Settlement]:
+    """Each run once, ascending. One that is there twice would be written twice, and fail all the others."""
+    by_run = {settlement.run: settlement for settlement in reversed(settlements)}
+    return [by_run[run] for run in sorted(by_run)]
 
 
-_Row = tuple[str, timedelta | None, str | None, str | None, str | None]
+_Row = tuple[str | None, timedelta | None, str | None, str | None, str | None]
 
 
 def _row(transition: Transition) -> _Row:
-    """Outcome, delay, error, result, flag."""
+    """Outcome (None: success, which is what most of them are), delay, error, result, flag."""
     match transition:
         case Complete(result, flag):
             is_sound = result is None or flaw(result) is None
-            return ("succeeded", None, None, *((result, flag) if is_sound else (None, "result_unencodable")))
+            return (None, None, None, *((result, flag) if is_sound else (None, "result_unencodable")))
         case Retry(delay, failure):
             return ("retried", delay, failure.to_json(), None, None)
         case Snooze(delay, failure):

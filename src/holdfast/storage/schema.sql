@@ -80,7 +80,7 @@ begin
     perform pg_notify('holdfast.due', extract(epoch from due)::text);
   else
     insert into "holdfast".ready (queue, priority, job, segment, kind, attempt, deadline_at)
-    select queue, priority, taken, ring.current, kind, 0, deadline_at from "holdfast".ring;
+    select queue, priority, taken, ring.current, kind, 0, deadline_at from "holdfast".ring order by version desc limit 1;
     perform pg_notify('holdfast.ready', queue);
   end if;
   return taken;
@@ -466,6 +466,8 @@ CREATE INDEX ready_3_deadline_at_idx ON holdfast.ready_3 USING btree (deadline_a
 CREATE INDEX ready_parked_deadline_at_idx ON holdfast.ready_parked USING btree (deadline_at) WHERE (deadline_at IS NOT NULL);
 
 CREATE INDEX ready_parked_kind ON holdfast.ready_parked USING btree (queue, kind);
+
+CREATE INDEX ring_version ON holdfast.ring USING btree (version);
 
 CREATE INDEX scheduled_deadline ON holdfast.scheduled USING btree (deadline_at) WHERE (deadline_at IS NOT NULL);
 

@@ -55,6 +55,8 @@ create table {schema}.ring (
   closed       smallint,
   closed_until timestamptz
 ) with (fillfactor = 50);
+-- While somebody holds an old snapshot every change leaves a dead row: the newest is found from this end.
+create index ring_version on {schema}.ring (version);
 insert into {schema}.ring default values;
 
 -- May run later: a delay, a retry or a snooze.
@@ -280,7 +282,7 @@ begin
     perform pg_notify('{schema_name}.due', extract(epoch from due)::text);
   else
     insert into {schema}.ready (queue, priority, job, segment, kind, attempt, deadline_at)
-    select queue, priority, taken, ring.current, kind, 0, deadline_at from {schema}.ring;
+    select queue, priority, taken, ring.current, kind, 0, deadline_at from {schema}.ring order by version desc limit 1;
     perform pg_notify('{schema_name}.ready', queue);
   end if;
   return taken;

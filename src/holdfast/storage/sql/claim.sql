@@ -11,7 +11,7 @@ with me as materialized (
 ), clock as materialized (
   select coalesce(%(now)s::timestamptz, statement_timestamp()) as now
 ), picked as materialized (
-  select segment, ctid as place
+  select segment, ctid as place, job, attempt
     from {schema}.ready
    where segment in ({segments})
      and queue = %(queue)s::text
@@ -30,22 +30,22 @@ with me as materialized (
    using picked p
    where r.segment in ({segments})
      and r.segment = p.segment and r.ctid = p.place
-  returning r.job, r.attempt
+), begun as materialized (
+  -- The run is drawn here, so that each job's wide row is looked up once, for the lease and for the answer.
+  select p.job, nextval('{schema}.run') as run, (p.attempt + 1)::smallint as attempt, clock.now as started_at,
+         least(clock.now + coalesce(j.timeout, %(timeout)s::interval), j.deadline_at) as timeout_at,
+         j.kind, j.args, j.priority, j.max_attempts, j.backoff, j.created_at, j.deadline_at, j.tags
+    from clock, picked p
+   cross join lateral (
+     select timeout, kind, args, priority, max_attempts, backoff, created_at, deadline_at, tags
+       from {schema}.job where id = p.job offset 0) j
 ), leased as (
   insert into {schema}.lease (worker, job, run, started_at, timeout_at, attempt)
-  select %(worker)s::bigint, t.job, nextval('{schema}.run'), clock.now,
-         least(clock.now + coalesce(j.timeout, %(timeout)s::interval), j.deadline_at), t.attempt + 1
-    from clock, taken t
-   cross join lateral (select timeout, deadline_at from {schema}.job where id = t.job offset 0) j
-  returning job, run, attempt, started_at, timeout_at
+  select %(worker)s::bigint, job, run, started_at, timeout_at, attempt from begun
 )
 select ring.version, case when ring.closed_until > clock.now then ring.closed end as closed,
-       j.id, l.run, l.attempt, j.kind, j.args::text, j.priority, j.max_attempts, j.backoff::text,
-       l.started_at, l.timeout_at, j.created_at, j.deadline_at, j.tags,
-       (select s.state::text from {schema}.saved s where s.job = j.id) as state
-  from clock, {schema}.ring
-  left join (
-         leased l
-         cross join lateral (
-           select id, kind, args, priority, max_attempts, backoff, created_at, deadline_at, tags
-             from {schema}.job where id = l.job offset 0) j) on true
+       b.job, b.run, b.attempt, b.kind, b.args::text, b.priority, b.max_attempts, b.backoff::text,
+       b.started_at, b.timeout_at, b.created_at, b.deadline_at, b.tags,
+       (select s.state::text from {schema}.saved s where s.job = b.job) as state
+  from clock, (select version, closed, closed_until from {schema}.ring order by version desc limit 1) ring
+  left join begun b on true

@@ -41,8 +41,9 @@ with clock as materialized (
    where job = any(array(select job from chosen)) and run = any(array(select run from chosen))
 ), placed as (
   insert into {schema}.ready (queue, priority, job, segment, kind, attempt, deadline_at)
-  select c.queue, c.priority, c.job, ring.current, c.kind, c.attempt, c.deadline_at
-    from chosen c, {schema}.ring
+  select c.queue, c.priority, c.job, (select current from {schema}.ring order by version desc limit 1),
+         c.kind, c.attempt, c.deadline_at
+    from chosen c
   returning queue
 ), told as materialized (
   select pg_notify('{schema_name}.ready', queue) from (select distinct queue from placed) q

@@ -1,5 +1,6 @@
 -- Write jobs that need not be unique, in the order given; answers their ids in that order.
--- What jobs have in common comes once, as templates; the other arrays have one element for each job.
+-- What jobs have in common comes once, as templates; args is a JSON array, and it and the other arrays have one
+-- element for each job, or are NULL where no job says anything.
 -- Due now goes to ready, in the ring's current segment; later goes to scheduled. Locks nothing of others'.
 -- With %(notify)s each queue that got a ready job is told once, and the leader of the earliest due time.
 with clock as materialized (
@@ -8,25 +9,27 @@ with clock as materialized (
   select nextval('{schema}.job_id_seq') as id, i.template, i.args,
          coalesce(i.run_at, clock.now + i.delay) as run_at,
          coalesce(i.deadline_at, clock.now + i.deadline_in) as deadline_at
-    from clock, unnest(
-      %(templates)s::int[], %(args)s::text[], %(delays)s::interval[], %(run_ats)s::timestamptz[],
-      %(deadlines)s::timestamptz[], %(deadlines_in)s::interval[]
-    ) as i (template, args, delay, run_at, deadline_at, deadline_in)
+    from clock, rows from (
+      jsonb_array_elements(%(args)s::text::jsonb),
+      unnest(%(templates)s::text::int[], %(delays)s::interval[], %(run_ats)s::timestamptz[],
+             %(deadlines)s::timestamptz[], %(deadlines_in)s::interval[])
+    ) as i (args, template, delay, run_at, deadline_at, deadline_in)
 ), written as (
   insert into {schema}.job (id, created_at, deadline_at, priority, max_attempts, kind, queue, args, backoff, timeout,
                             keep, on_lost, tags, origin)
   select i.id, clock.now, i.deadline_at,
          (%(priorities)s::smallint[])[i.template], (%(max_attempts)s::smallint[])[i.template],
-         (%(kinds)s::text[])[i.template], (%(queues)s::text[])[i.template], i.args::jsonb,
+         (%(kinds)s::text[])[i.template], (%(queues)s::text[])[i.template], i.args,
          (%(backoffs)s::text[])[i.template]::jsonb, (%(timeouts)s::interval[])[i.template],
          (%(keeps)s::interval[])[i.template], (%(on_losts)s::text[])[i.template],
          (%(tags)s::text[])[i.template]::text[], (%(origins)s::text[])[i.template]::jsonb
     from input i, clock
 ), placed as (
   insert into {schema}.ready (queue, priority, job, segment, kind, attempt, deadline_at)
-  select (%(queues)s::text[])[i.template], (%(priorities)s::smallint[])[i.template], i.id, ring.current,
+  select (%(queues)s::text[])[i.template], (%(priorities)s::smallint[])[i.template], i.id,
+         (select current from {schema}.ring order by version desc limit 1),
          (%(kinds)s::text[])[i.template], 0, i.deadline_at
-    from clock, {schema}.ring, input i
+    from clock, input i
    where i.run_at is null or i.run_at <= clock.now
 ), later as (
   insert into {schema}.scheduled (job, run_at, deadline_at, attempt)

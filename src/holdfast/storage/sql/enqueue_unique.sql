@@ -11,10 +11,11 @@ with clock as materialized (
          coalesce(i.deadline_at, clock.now + i.deadline_in) as deadline_at,
          coalesce(i.run_at, clock.now + i.delay) as run_at,
          (%(queues)s::text[])[i.template] as queue
-    from clock, unnest(
-      %(templates)s::int[], %(args)s::text[], %(delays)s::interval[], %(run_ats)s::timestamptz[],
-      %(deadlines)s::timestamptz[], %(deadlines_in)s::interval[], %(keys)s::text[]
-    ) as i (template, args, delay, run_at, deadline_at, deadline_in, key)
+    from clock, rows from (
+      jsonb_array_elements(%(args)s::text::jsonb),
+      unnest(%(templates)s::text::int[], %(delays)s::interval[], %(run_ats)s::timestamptz[],
+             %(deadlines)s::timestamptz[], %(deadlines_in)s::interval[], %(keys)s::text::text[])
+    ) as i (args, template, delay, run_at, deadline_at, deadline_in, key)
 ), held as (
   insert into {schema}.unique_key as held (queue, key, job)
   select distinct on (queue, key) queue, key, id
@@ -36,7 +37,7 @@ with clock as materialized (
                             keep, on_lost, unique_key, tags, origin)
   select i.id, clock.now, i.deadline_at,
          (%(priorities)s::smallint[])[i.template], (%(max_attempts)s::smallint[])[i.template],
-         (%(kinds)s::text[])[i.template], i.queue, i.args::jsonb,
+         (%(kinds)s::text[])[i.template], i.queue, i.args,
          (%(backoffs)s::text[])[i.template]::jsonb, (%(timeouts)s::interval[])[i.template],
          (%(keeps)s::interval[])[i.template], (%(on_losts)s::text[])[i.template], i.key,
          (%(tags)s::text[])[i.template]::text[], (%(origins)s::text[])[i.template]::jsonb
@@ -44,9 +45,10 @@ with clock as materialized (
    where i.holder = i.id
 ), placed as (
   insert into {schema}.ready (queue, priority, job, segment, kind, attempt, deadline_at)
-  select i.queue, (%(priorities)s::smallint[])[i.template], i.id, ring.current,
+  select i.queue, (%(priorities)s::smallint[])[i.template], i.id,
+         (select current from {schema}.ring order by version desc limit 1),
          (%(kinds)s::text[])[i.template], 0, i.deadline_at
-    from clock, {schema}.ring, chosen i
+    from clock, chosen i
    where i.holder = i.id and (i.run_at is null or i.run_at <= clock.now)
 ), later as (
   insert into {schema}.scheduled (job, run_at, deadline_at, attempt)

@@ -18,4 +18,4 @@ select ring.version,
                    where s.name = q.name and s.paused_at is not null
                      and (s.paused_until is null or s.paused_until > clock.now))
           order by q.position) as queues
-  from {schema}.ring, clock
+  from clock, (select version, closed, closed_until from {schema}.ring order by version desc limit 1) ring

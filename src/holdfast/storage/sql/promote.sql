@@ -16,8 +16,9 @@ with clock as materialized (
   returning s.job, s.run_at, s.attempt, s.deadline_at
 ), placed as (
   insert into {schema}.ready (queue, priority, job, segment, kind, attempt, deadline_at)
-  select j.queue, j.priority, t.job, ring.current, j.kind, t.attempt, t.deadline_at
-    from {schema}.ring, taken t
+  select j.queue, j.priority, t.job, (select current from {schema}.ring order by version desc limit 1),
+         j.kind, t.attempt, t.deadline_at
+    from taken t
    cross join lateral (select queue, priority, kind from {schema}.job where id = t.job offset 0) j
   returning queue
 ), told as materialized (

@@ -8,10 +8,11 @@ with clock as materialized (
   select i.job, i.template, i.args, coalesce(i.run_at, clock.now + i.delay) as run_at,
          coalesce(i.deadline_at, clock.now + i.deadline_in) as deadline_at,
          (%(queues)s::text[])[i.template] as queue
-    from clock, unnest(
-      %(jobs)s::bigint[], %(templates)s::int[], %(args)s::text[], %(delays)s::interval[],
-      %(run_ats)s::timestamptz[], %(deadlines)s::timestamptz[], %(deadlines_in)s::interval[]
-    ) as i (job, template, args, delay, run_at, deadline_at, deadline_in)
+    from clock, rows from (
+      jsonb_array_elements(%(args)s::text::jsonb),
+      unnest(%(jobs)s::text::bigint[], %(templates)s::text::int[], %(delays)s::interval[],
+             %(run_ats)s::timestamptz[], %(deadlines)s::timestamptz[], %(deadlines_in)s::interval[])
+    ) as i (args, job, template, delay, run_at, deadline_at, deadline_in)
    order by i.job
 ), in_ready as materialized (
   select r.segment, r.place
@@ -37,7 +38,7 @@ with clock as materialized (
     join (select job from out_of_ready union all select job from out_of_scheduled) taken using (job)
 ), changed as (
   update {schema}.job j
-     set args = f.args::jsonb, deadline_at = f.deadline_at, kind = (%(kinds)s::text[])[f.template],
+     set args = f.args, deadline_at = f.deadline_at, kind = (%(kinds)s::text[])[f.template],
          priority = (%(priorities)s::smallint[])[f.template],
          max_attempts = (%(max_attempts)s::smallint[])[f.template],
          backoff = (%(backoffs)s::text[])[f.template]::jsonb, timeout = (%(timeouts)s::interval[])[f.template],
@@ -49,9 +50,10 @@ with clock as materialized (
   delete from {schema}.saved where job = any(array(select job from found))
 ), placed as (
   insert into {schema}.ready (queue, priority, job, segment, kind, attempt, deadline_at)
-  select f.queue, (%(priorities)s::smallint[])[f.template], f.job, ring.current,
+  select f.queue, (%(priorities)s::smallint[])[f.template], f.job,
+         (select current from {schema}.ring order by version desc limit 1),
          (%(kinds)s::text[])[f.template], 0, f.deadline_at
-    from found f, clock, {schema}.ring
+    from found f, clock
    where f.run_at is null or f.run_at <= clock.now
 ), later as (
   insert into {schema}.scheduled (job, run_at, deadline_at, attempt)

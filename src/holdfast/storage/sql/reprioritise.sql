@@ -31,9 +31,9 @@ with asked as materialized (
   returning s.job, s.run_at, s.deadline_at, s.attempt
 ), placed as (
   insert into {schema}.ready (queue, priority, job, segment, kind, attempt, deadline_at)
-  select o.queue, %(priority)s::smallint, o.job, case o.segment when 9 then 9 else ring.current end, o.kind,
+  select o.queue, %(priority)s::smallint, o.job, case o.segment when 9 then 9 else (select current from {schema}.ring order by version desc limit 1) end, o.kind,
          o.attempt, o.deadline_at
-    from out_of_ready o, {schema}.ring
+    from out_of_ready o
   returning job
 ), later as (
   insert into {schema}.scheduled (job, run_at, deadline_at, attempt)

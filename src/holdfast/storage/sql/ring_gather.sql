@@ -8,7 +8,7 @@ with few as materialized (
 ), picked as materialized (
   select ctid as place
     from {schema}.ready_{segment}
-   where (select is_rest from few) and (select current <> {segment} from {schema}.ring)
+   where (select is_rest from few) and (select current <> {segment} from {schema}.ring order by version desc limit 1)
    limit %(limit)s::int
      for update skip locked
 ), taken as (
@@ -16,8 +16,9 @@ with few as materialized (
   returning r.queue, r.priority, r.job, r.kind, r.attempt, r.deadline_at
 ), placed as (
   insert into {schema}.ready (queue, priority, job, segment, kind, attempt, deadline_at)
-  select t.queue, t.priority, t.job, ring.current, t.kind, t.attempt, t.deadline_at
-    from taken t, {schema}.ring
+  select t.queue, t.priority, t.job, (select current from {schema}.ring order by version desc limit 1),
+         t.kind, t.attempt, t.deadline_at
+    from taken t
 ), told as materialized (
   select pg_notify('{schema_name}.ready', queue) from (select distinct queue from taken) q
 )

@@ -8,5 +8,5 @@ select ring.version, ring.current,
              pg_relation_size('{schema}.ready_2'), pg_relation_size('{schema}.ready_3')] as sizes,
        array[not exists (select from {schema}.ready_0), not exists (select from {schema}.ready_1),
              not exists (select from {schema}.ready_2), not exists (select from {schema}.ready_3)] as drained
-  from {schema}.ring,
+  from (select * from {schema}.ring order by version desc limit 1) ring,
        (select coalesce(%(now)s::timestamptz, statement_timestamp()) as now) clock

@@ -1,5 +1,6 @@
--- End runs as decided, one element of each array for each run; answers what became of each of them.
--- The fence is (worker, job, run) still in lease: locked in ascending order, waiting for whoever holds it.
+-- End runs as decided; answers what became of each of them. Arrays have one element for each run, in ascending
+-- order of runs; an array that is NULL says nothing about any of them, and no outcome is success.
+-- The fence is (worker, job, run) still in lease: deleted in ascending order, waiting for whoever holds it.
 -- A run that is not there any more was settled before (the ledger has it: already) or taken away by a rescue
 -- (lost); so is one whose job is gone. One that somebody ended while we waited is moving: what became of it is
 -- told to a new statement.
@@ -8,35 +9,38 @@
 with clock as materialized (
   select coalesce(%(now)s::timestamptz, statement_timestamp()) as now
 ), asked as materialized (
-  select * from unnest(
-    %(workers)s::bigint[], %(jobs)s::bigint[], %(runs)s::bigint[], %(outcomes)s::{schema}.outcome[],
-    %(delays)s::interval[], %(errors)s::text[], %(results)s::text[], %(flags)s::text[]
-  ) as asked (worker, job, run, outcome, delay, error, result, flag)
-   order by job
-), fenced as materialized (
-  select a.worker, a.job, a.run, a.outcome, a.delay, a.error, a.result, a.flag,
-         l.attempt, l.started_at, l.cancel_requested_at
-    from asked a
-   cross join lateral (
-     select attempt, started_at, cancel_requested_at
-       from {schema}.lease
-      where worker = a.worker and job = a.job and run = a.run
-        for update) l
+  select %(workers)s::text::bigint[] as workers, %(jobs)s::text::bigint[] as jobs, %(runs)s::text::bigint[] as runs,
+         %(outcomes)s::text::{schema}.outcome[] as outcomes, %(delays)s::interval[] as delays,
+         %(errors)s::text::text[] as errors, %(results)s::text::text[] as results, %(flags)s::text::text[] as flags
 ), gone as (
-  -- By key: a lease that a cancel request changed while we waited has a place that our snapshot does not show.
+  -- Found by arrays, not by a join: statistics of lease are always wrong, and there is no other way to plan this.
+  -- The third array is in order, so that the place of a run in it is found by halving.
   delete from {schema}.lease
-   where worker = any(array(select distinct worker from fenced)) and job = any(array(select job from fenced))
+   where worker = any((select workers from asked)::bigint[])
+     and job = any((select jobs from asked)::bigint[])
+     and run = (select runs from asked)[width_bucket(run, (select runs from asked))]
+     and job = (select jobs from asked)[width_bucket(run, (select runs from asked))]
+     and worker = (select workers from asked)[width_bucket(run, (select runs from asked))]
+  returning worker, job, run, attempt, started_at, cancel_requested_at,
+            width_bucket(run, (select runs from asked)) as place
 ), ended as materialized (
-  select f.worker, f.job, f.run, f.attempt, f.started_at, f.delay, f.error, f.result, f.flag,
+  select g.worker, g.job, g.run, g.place, g.attempt, g.started_at,
          j.kind, j.queue, j.deadline_at, j.unique_key, j.keep,
-         case when f.outcome not in ('retried', 'snoozed', 'released') then f.outcome
-              when f.cancel_requested_at is not null then 'cancelled'
+         case when asked.outcomes[g.place] is null then 'succeeded'
+              when asked.outcomes[g.place] not in ('retried', 'snoozed', 'released') then asked.outcomes[g.place]
+              when g.cancel_requested_at is not null then 'cancelled'
               when j.deadline_at <= clock.now then 'expired'
-              else f.outcome
+              else asked.outcomes[g.place]
          end as outcome
-    from clock, fenced f
+    from clock, asked, gone g
    cross join lateral (
-     select kind, queue, deadline_at, unique_key, keep from {schema}.job where id = f.job offset 0) j
+     select kind, queue, deadline_at, unique_key, keep from {schema}.job where id = g.job offset 0) j
+), others as materialized (
+  select job, run, place, attempt, kind, queue, deadline_at, keep, outcome from ended where outcome <> 'succeeded'
+), forgettable as materialized (
+  select job, queue, unique_key, keep
+    from ended
+   where (unique_key is not null or keep is not null) and outcome not in ('retried', 'snoozed', 'released')
 ), written as (
   insert into {schema}.ledger
          (job, run, started_at, finished_at, keep_until, worker, outcome, attempt, is_final, queue, kind, flag, error, result)
@@ -46,48 +50,44 @@ with clock as materialized (
                                                            when 'failed' then %(keep_dead)s::interval
                                                            else %(keep_other)s::interval end)
          end,
-         worker, outcome, attempt, outcome not in ('retried', 'snoozed', 'released'), queue, kind, flag,
-         error::jsonb, result::jsonb
-    from ended cross join clock
+         worker, outcome, attempt, outcome not in ('retried', 'snoozed', 'released'), queue, kind,
+         flags[place], errors[place]::jsonb, results[place]::jsonb
+    from asked, clock, ended
 ), later as (
   insert into {schema}.scheduled (job, run_at, deadline_at, attempt)
-  select job, clock.now + delay, deadline_at, attempt - (outcome = 'snoozed')::int
-    from ended cross join clock
+  select job, clock.now + delays[place], deadline_at, attempt - (outcome = 'snoozed')::int
+    from asked, clock, others
    where outcome in ('retried', 'snoozed')
 ), again as (
   insert into {schema}.ready (queue, priority, job, segment, kind, attempt, deadline_at)
-  select e.queue, j.priority, e.job, ring.current, e.kind, e.attempt - 1, e.deadline_at
-    from ended e
-   cross join {schema}.ring
+  select o.queue, j.priority, o.job, (select current from {schema}.ring order by version desc limit 1), o.kind, o.attempt - 1, o.deadline_at
+    from others o
    -- Locked so that it is the newest: it may have been changed while we waited for the lease.
-   cross join lateral (select priority from {schema}.job where id = e.job for share) j
-   where e.outcome = 'released'
+   cross join lateral (select priority from {schema}.job where id = o.job for share) j
+   where o.outcome = 'released'
 ), died as (
   insert into {schema}.dead (job, run, died_at)
-  select job, run, clock.now
-    from ended cross join clock
-   where outcome = 'failed' and keep is distinct from interval '0'
+  select job, run, clock.now from clock, others where outcome = 'failed' and keep is distinct from interval '0'
 ), freed as (
   delete from {schema}.unique_key
    where job = any(array(
-           select e.job
-             from ended e
+           select f.job
+             from forgettable f
             cross join lateral (
               select from {schema}.unique_key
-               where queue = e.queue and key = e.unique_key and job = e.job
-                 for update skip locked) k
-            where e.unique_key is not null and e.outcome not in ('retried', 'snoozed', 'released')))
-), unkept as materialized (
-  select job from ended where keep = interval '0' and outcome not in ('retried', 'snoozed', 'released')
+               where queue = f.queue and key = f.unique_key and job = f.job
+                 for update skip locked) k))
 ), forgotten as (
-  delete from {schema}.job where id = any(array(select job from unkept))
+  delete from {schema}.job where id = any(array(select job from forgettable where keep = interval '0'))
 ), unsaved as (
-  delete from {schema}.saved where job = any(array(select job from unkept))
+  delete from {schema}.saved where job = any(array(select job from forgettable where keep = interval '0'))
 ), counted as (
   insert into {schema}.tally (minute, outcome, queue, kind, runs, run_time)
-  select date_trunc('minute', clock.now), outcome, queue, kind, count(*), sum(clock.now - started_at)
-    from ended cross join clock
-   group by 1, 2, 3, 4
+  select date_trunc('minute', clock.now), t.outcome, t.queue, t.kind, t.runs, t.run_time
+    from clock,
+         lateral (select outcome, queue, kind, count(*) as runs, sum(clock.now - started_at) as run_time
+                    from ended
+                   group by outcome, queue, kind) t
 )
 select job, run, 'settled' as answer, outcome::text from ended
 union all
@@ -95,10 +95,11 @@ select a.job, a.run,
        case when exists (select from {schema}.ledger l where l.job = a.job and l.run = a.run
                              and coalesce(l.error ->> 'code', '') not in ('lease_lost', 'stale_timeout'))
             then 'already'
-            when a.run not in (select run from fenced)
+            when a.run not in (select run from gone)
              and exists (select from {schema}.lease l where l.worker = a.worker and l.job = a.job and l.run = a.run)
             then 'moving'
             else 'lost' end,
        null
-  from asked a
- where a.run not in (select run from ended)
+  from asked, unnest(asked.workers, asked.jobs, asked.runs) as a (worker, job, run)
+ where (select count(*) from ended) < cardinality(asked.runs)
+   and a.run not in (select run from ended)
