@@ -1,0 +1,70 @@
+"""A network that says nothing: for longer than the lease, and for less."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from acceptance.books import Books, until
+from acceptance.workers import Workers
+from support.proxy import Proxy
+
+
+@pytest.fixture
+async def proxy(dsn: str) -> AsyncIterator[Proxy]:
+    async with Proxy.before(dsn) as proxy:
+        yield proxy
+
+
+@pytest.mark.requirement("S1.10", "S1.28", "S4.21")
+async def test_attempts_are_aborted_before_anybody_else_may_take_them_over(
+    dsn: str, shop: Any, books: Books, workers: Workers, proxy: Proxy
+) -> None:
+    cut = await workers.start(dsn=proxy.dsn(dsn), lease=3)
+    held = [await shop.wait_then_pay.enqueue("go") for _ in range(5)]
+    await until(lambda: books.executions() == 5, "they run")
+    other = await workers.start(lease=3)
+    proxy.black_hole()
+    await until(lambda: books.executions(pid=other.pid) == 5, "the other one has taken them over")
+    aborted, taken_over = books.lines("aborted", pid=cut.pid), books.lines(pid=other.pid)
+    assert len(aborted) == 5
+    assert max(line.at for line in aborted) < min(line.at for line in taken_over)
+    assert cut.lines("WARNING", "worker was lost", "aborted=5")
+    books.open_gate("go")
+    await books.all_finished(5)
+    assert all(books.outcomes(handle.id) == ["retried", "succeeded"] for handle in held)
+    proxy.pass_through()
+    proxy.reset()
+    await until(lambda: books.workers(cut.pid), "it registers anew")
+    await other.stop()
+    await shop.pay.enqueue(1)
+    await books.all_finished(6)
+    await cut.stop()
+    books.assert_balanced(6)
+    books.assert_effects_once(6)
+
+
+@pytest.mark.requirement("S1.12", "S4.3")
+@pytest.mark.parametrize("way", ["slow", "cut"])
+async def test_a_pause_shorter_than_the_lease_loses_nothing(
+    dsn: str, shop: Any, books: Books, workers: Workers, proxy: Proxy, way: str
+) -> None:
+    worker = await workers.start(dsn=proxy.dsn(dsn), lease=30, poll=1)
+    running = [await shop.wait_then_return.enqueue("go") for _ in range(5)]
+    await until(lambda: books.executions() == 5, "they run")
+    if way == "slow":
+        proxy.latency(1)
+        await proxy.reply_passed(5)
+    else:
+        proxy.black_hole()
+        await proxy.request_swallowed(2)
+    books.open_gate("go")
+    proxy.pass_through()
+    if way == "cut":
+        proxy.reset()
+    await books.all_finished(5)
+    await worker.stop()
+    assert books.executions() == 5
+    assert all(books.outcomes(handle.id) == ["succeeded"] for handle in running)
+    assert not worker.lines("lease lost")
+    books.assert_balanced(5)
