@@ -1,12 +1,13 @@
 """The same state changes as the shortest statements that make them: what our own are compared with.
 
-Same tables and columns, same batches, same driver, same durability, and the same planner settings, without
-which the planner would be led astray by statistics. What they leave out is what ours are for: whether
-the worker still counts as alive, paused queues, deadlines, timeouts, fences with an answer, cancel requests,
-retries, retention, unique keys, counts.
+Same tables and columns, same batches, same driver, same durability, arrays sent in the same cheap way, and
+the same planner settings, without which statistics would lead the planner astray. What they leave out is what
+ours are for: whether the worker still counts as alive, paused queues, deadlines, timeouts, fences with an
+answer, cancel requests, retries, retention, unique keys, counts.
 """
 
-from benchmarks.session import BATCH, KIND, QUEUE, Session
+from benchmarks.session import ARGS, BATCH, KIND, QUEUE, Session
+from holdfast.storage.arrays import number_array, text_array
 
 CLAIM = """
 with picked as materialized (
@@ -33,9 +34,13 @@ select j.id, l.run, l.attempt, j.kind, j.args::text
 """
 
 SETTLE = """
-with gone as (
+with done as materialized (
+  select %(jobs)s::text::bigint[] as jobs, %(runs)s::text::bigint[] as runs
+), gone as (
   delete from {schema}.lease
-   where worker = %(worker)s::bigint and job = any(%(jobs)s::bigint[]) and run = any(%(runs)s::bigint[])
+   where worker = %(worker)s::bigint
+     and job = any((select jobs from done)::bigint[])
+     and run = any((select runs from done)::bigint[])
   returning job, run, started_at, worker, attempt
 )
 insert into {schema}.ledger
@@ -49,13 +54,19 @@ returning job
 
 ENQUEUE = """
 insert into {schema}.job (created_at, priority, max_attempts, kind, queue, args)
-select now(), 5, 20, kind, queue, args
-  from unnest(%(kinds)s::text[], %(queues)s::text[], %(args)s::jsonb[]) as new (kind, queue, args)
+select now(), 5, 20, kind, queue, args::jsonb
+  from unnest(%(kinds)s::text::text[], %(queues)s::text::text[], %(args)s::text::text[])
+    as new (kind, queue, args)
 returning id
 """
 
 
 def cycle(session: Session, worker: int) -> int:
     rows = session.ask(CLAIM, {"queue": QUEUE, "kinds": [KIND], "limit": BATCH, "worker": worker})
-    done = {"worker": worker, "jobs": [row[0] for row in rows], "runs": [row[1] for row in rows]}
-    return len(session.ask(SETTLE, done))
+    jobs, runs = number_array([row[0] for row in rows]), number_array([row[1] for row in rows])
+    return len(session.ask(SETTLE, {"worker": worker, "jobs": jobs, "runs": runs}))
+
+
+def enqueue(session: Session, number: int) -> None:
+    columns = {"kinds": [KIND] * number, "queues": [QUEUE] * number, "args": [ARGS] * number}
+    session.ask(ENQUEUE, {name: text_array(column) for name, column in columns.items()})

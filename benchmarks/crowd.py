@@ -1,4 +1,4 @@
-"""Producers and claiming workers at once, each a process of its own, and how many jobs they finish by the second.
+"""Producers and claiming workers at once, each a process of its own, and how many jobs they finish.
 
 Processes, since threads would measure Python's lock. They ignore Ctrl-C, which the parent answers for all.
 """
@@ -55,7 +55,7 @@ class Shared:
 
     @property
     def is_over(self) -> bool:
-        return time.monotonic() >= self.begin_at.value + self.seconds
+        return time.monotonic() >= float(self.begin_at.value) + self.seconds
 
     def note(self, number: int, jobs: int) -> None:
         self.finished[number] += jobs

@@ -6,7 +6,7 @@ from statistics import median
 from benchmarks import bare
 from benchmarks.bench import Bench
 from benchmarks.figure import Figure, Target
-from benchmarks.session import ARGS, KIND, QUEUE, SCHEMA, Session, new_jobs, seconds
+from benchmarks.session import SCHEMA, Session, new_jobs, seconds
 from holdfast.storage.jobs import CHUNK, enqueue_many
 
 
@@ -37,5 +37,4 @@ def _ours(session: Session, number: int) -> None:
 def _bare(session: Session, number: int) -> None:
     with session.connection.transaction():
         for _ in range(0, number, CHUNK):
-            columns = {"kinds": [KIND] * CHUNK, "queues": [QUEUE] * CHUNK, "args": [ARGS] * CHUNK}
-            session.ask(bare.ENQUEUE, columns)
+            bare.enqueue(session, CHUNK)

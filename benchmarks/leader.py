@@ -11,11 +11,11 @@ from dataclasses import dataclass
 import psycopg
 
 from benchmarks.session import SCHEMA, Session
-from holdfast.domain.ring import Pace, next_moves
+from holdfast.domain.ring import SEGMENTS, Pace, next_moves
 from holdfast.storage import chores, ring
 
 PERIOD = 0.1
-_PACE = Pace(full=200 * 1024)
+_PACE = Pace()
 # Claims learn from their next answer that a segment is closed: only those already sent still lock it.
 _TRIES = 40
 _PAUSE = 0.01
@@ -54,37 +54,39 @@ class Leader:
     def _turn(self) -> None:
         now = self._session.one(ring.look_at_ring(SCHEMA))
         moves = next_moves(now, _PACE)
-        if moves.turn_to is not None:
-            self.done.turns += len(
-                self._session.run(ring.turn(SCHEMA, to=moves.turn_to, version=now.version))
-            )
         for segment in moves.clear:
             self._clear(segment)
+        if moves.turn_to is not None:
+            turn = ring.turn(SCHEMA, to=moves.turn_to, version=self._version())
+            self.done.turns += len(self._session.run(turn))
+        elif moves.gather is not None:
+            self._park(moves.gather)
+            self._session.run(ring.gather(SCHEMA, segment=moves.gather))
+        for segment in SEGMENTS:
+            if segment != now.current and now.sizes[segment] and not now.drained[segment]:
+                self._park(segment)
+
+    def _version(self) -> int:
+        return self._session.one(ring.look_at_ring(SCHEMA)).version
 
     def _clear(self, segment: int) -> None:
         if time.monotonic() < self._alone_until.get(segment, 0.0):
             return
-        self._park(segment)
-        self._session.run(ring.gather(SCHEMA, segment=segment))
-        if self._session.ask(f"select exists (select from {{schema}}.ready_{segment})") == [(True,)]:
-            return
-        version = self._session.one(ring.look_at_ring(SCHEMA)).version
-        if not self._session.run(ring.close(SCHEMA, segment=segment, version=version)):
+        if not self._session.run(ring.close(SCHEMA, segment=segment, version=self._version())):
             return
         try:
-            if not any(self._truncated(segment) for _ in range(_TRIES)):
+            if not any(self._is_done_with(segment) for _ in range(_TRIES)):
                 self.done.busy += 1
                 self._alone_until[segment] = time.monotonic() + _LEAVE_ALONE
         finally:
             self._session.run(ring.reopen(SCHEMA, segment=segment))
 
-    def _truncated(self, segment: int) -> bool:
+    def _is_done_with(self, segment: int) -> bool:
         try:
-            is_truncated = self._session.hold(ring.truncate(SCHEMA, segment=segment))
+            self.done.truncated += self._session.hold(ring.truncate(SCHEMA, segment=segment))
         except psycopg.errors.LockNotAvailable:
             time.sleep(_PAUSE)
             return False
-        self.done.truncated += is_truncated
         return True
 
     def _park(self, segment: int) -> None:

@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 import psycopg
-from psycopg import sql
 
 from holdfast.domain.job import NewJob, Policy
 from holdfast.domain.transition import Complete
@@ -54,7 +53,7 @@ class Session:
 
     def ask(self, text: str, params: Mapping[str, object] | Sequence[object] | None = None) -> list[Any]:
         """SQL of the benchmark's own."""
-        cursor = self.connection.execute(sql.SQL(SCHEMA.fill(text)), params)
+        cursor = self.connection.execute(SCHEMA.fill(text).encode(), params)
         return cursor.fetchall() if cursor.description else []
 
     def worker(self) -> int:

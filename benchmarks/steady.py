@@ -1,4 +1,4 @@
-"""Whether speed stays what it is: over a minute under a pinned snapshot, and with jobs in front that nobody takes."""
+"""Whether speed lasts: for a minute under a pinned snapshot, and behind jobs that nobody may take."""
 
 from collections.abc import Iterator
 
