@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import math
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -124,13 +125,15 @@ def _is_over(job: int, found: list[Found]) -> bool:
 
 
 def _waits(job: int, timeout: str | timedelta | None) -> Iterator[float]:
-    """Growing waits: a job that ends soon is seen soon, one that takes hours is not asked after all day."""
+    """Growing waits: a job that ends soon is seen soon, one that takes hours is not asked after all day. One
+    more question when time is up: a wait of nothing tells what has ended already.
+    """
     limit = None if timeout is None else duration(timeout, name="timeout")
     began = time.monotonic()
-    wait = 0.005
-    while True:
-        left = None if limit is None else limit.total_seconds() - (time.monotonic() - began)
-        if left is not None and left <= 0:
-            raise ResultTimeout(job=job, waited=compact(limit or timedelta()))
-        yield wait if left is None else min(wait, left)
+    left, wait = math.inf, 0.005
+    while left > 0:
+        if limit is not None:
+            left = limit.total_seconds() - (time.monotonic() - began)
+        yield max(min(wait, left), 0)
         wait = min(wait * 1.5, 0.5)
+    raise ResultTimeout(job=job, waited=compact(limit or timedelta()))

@@ -143,6 +143,18 @@ async def test_a_result_is_not_waited_for_longer_than_asked(app: App, wait: str 
     assert (await handle.status()).state == "ready"
 
 
+async def test_a_wait_of_nothing_tells_what_has_ended(app: App) -> None:
+    @app.job
+    async def work() -> str:
+        return "done"
+
+    async with app.worker():
+        handle = await work.enqueue()
+        assert await handle.result() == "done"
+    assert await handle.result(timeout="0s") == "done"
+    assert await asyncio.to_thread(handle.result_sync, timedelta()) == "done"
+
+
 async def test_a_wait_is_a_length_with_its_unit(app: App) -> None:
     @app.job
     def work() -> None: ...
