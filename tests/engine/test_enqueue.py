@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 from holdfast.domain.backoff import CRAWLER, DEFAULT, Fixed, from_json
-from holdfast.domain.job import NewJob, Policy, args_json
+from holdfast.domain.job import ARGS_LIMIT, NewJob, Policy, args_json
 from holdfast.postgres.borrowed import run_on_blocking
 from holdfast.storage import jobs
 from support.engine import SCHEMA, START, Engine
@@ -223,6 +223,18 @@ def test_bulk_enqueue_holds_a_chunk_and_never_the_whole_input(engine: Engine) ->
         tracemalloc.stop()
     assert len(answers) == some
     assert peak - held < whole / 3
+
+
+def test_the_largest_args_of_all_go_in_one_call(engine: Engine) -> None:
+    """More text than one statement may carry, so that it goes in several."""
+    largest = args_json({"text": "x" * (ARGS_LIMIT - 12)})
+    assert len(largest) > ARGS_LIMIT - 3
+    answers = engine.hold(
+        jobs.enqueue_many(SCHEMA, (NewJob(Policy("mail"), largest) for _ in range(300)), now=engine.now)
+    )
+    assert [row.job for row in answers] == sorted({row.job for row in answers})
+    sizes = engine.connection.execute("select count(*), min(length(args::text)) from holdfast.job")
+    assert sizes.fetchone() == (300, len(largest) + 1)
 
 
 def _size_of(make: Any) -> int:

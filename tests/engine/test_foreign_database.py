@@ -14,7 +14,15 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from holdfast.domain.job import NewJob, Policy
-from holdfast.errors import CodeOutdated, MissingPrivilege, SchemaNotFound, SchemaOutdated, WrongConnection
+from holdfast.errors import (
+    CodeOutdated,
+    MissingPrivilege,
+    SchemaNotFound,
+    SchemaOutdated,
+    StatementFailed,
+    WrongConnection,
+)
+from holdfast.postgres.blocking import BlockingDatabase
 from holdfast.postgres.borrowed import run_on, run_on_blocking
 from holdfast.postgres.conversation import hold, hold_blocking
 from holdfast.postgres.schema import Schema
@@ -111,6 +119,15 @@ def test_errors_that_say_nothing_of_the_schema_stay_the_drivers(dsn: str) -> Non
     wrong = runs.claim(SCHEMA, worker=1, queue="q", kinds=["k"], limit=-1)
     with psycopg.connect(dsn) as connection, pytest.raises(psycopg.errors.InvalidRowCountInLimitClause):
         run_on_blocking(connection, wrong)
+
+
+@pytest.mark.requirement("S0.14")
+def test_an_error_of_postgres_says_which_statement_met_it(dsn: str) -> None:
+    with BlockingDatabase(dsn) as database:
+        with pytest.raises(StatementFailed, match=r"^claim: LIMIT must not be negative"):
+            database.run(runs.claim(SCHEMA, worker=1, queue="q", kinds=["k"], limit=-1))
+        with pytest.raises(StatementFailed, match=r"^enqueue: .*elsewhere.* does not exist"):
+            database.run(ENQUEUE)
 
 
 def test_a_closed_connection_is_told_before_anything_is_sent(dsn: str) -> None:

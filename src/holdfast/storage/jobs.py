@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from itertools import islice
 from typing import Literal, NamedTuple, TypeVar
 
 from holdfast.domain.backoff import to_json
@@ -19,6 +18,7 @@ T = TypeVar("T")
 OnConflict = Literal["existing", "raise", "replace"]
 
 CHUNK = 1_000
+CHUNK_TEXT = 8 * 1024 * 1024
 _ROUNDS = 3
 
 
@@ -106,8 +106,18 @@ def _refuse_duplicates(chunk: Sequence[NewJob], rows: list[Enqueued]) -> None:
 
 
 def _chunks(jobs: Iterable[NewJob]) -> Iterator[list[NewJob]]:
-    source = iter(jobs)
-    while chunk := list(islice(source, CHUNK)):
+    """So many jobs or so much text: a statement with a thousand times the largest args is one that Postgres
+    refuses.
+    """
+    chunk: list[NewJob] = []
+    size = 0
+    for job in jobs:
+        if len(chunk) == CHUNK or (chunk and size + len(job.args) > CHUNK_TEXT):
+            yield chunk
+            chunk, size = [], 0
+        chunk.append(job)
+        size += len(job.args)
+    if chunk:
         yield chunk
 
 

@@ -177,8 +177,8 @@ create table {schema}.counter (
   primary key (minute, queue, kind, outcome)
 );
 
--- Every job with its state, for people and BI tools: a success that returned nothing shows {}. The priorities are spelt out so that one job's ready row
--- is found by its key.
+-- Every job with its state, for people and BI tools: a success that returned nothing shows {}.
+-- The priorities are spelt out so that one job's ready row is found by its key.
 create view {schema}.jobs as
 select j.id, j.kind, j.queue, coalesce(r.priority, j.priority) as priority,
        case when l.job is not null then 'running'
