@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help demo test test-machine check lint types layers bench schema lock clean
+.PHONY: help demo test test-machine check lint types layers bench bench-peers bench-soak schema lock clean
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 16
@@ -16,8 +16,8 @@ help:  ## what can be made
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
-demo: .venv/ready  ## Holdfast's main job, on a private Postgres
-	@$(BIN)/python -m demo
+demo: .venv/ready  ## a small shop on a private Postgres; KEEP=1 leaves it running
+	@$(BIN)/python -m demo $(if $(KEEP),--keep)
 
 test: .venv/ready  ## the tests that need only python3 and make
 	@$(BIN)/python -m pytest -m "not machine" $(ARGS)
@@ -40,6 +40,19 @@ layers: .venv/ready  ## upper layers import lower ones, never the other way roun
 bench: .venv/ready  ## measure, as ratios
 	@$(BIN)/python -m benchmarks $(ARGS)
 
+.venv-bench/ready: requirements-bench.lock pyproject.toml
+	@echo "Setting up .venv-bench (once)"
+	@test -x .venv-bench/bin/python || $(PYTHON) -m venv .venv-bench
+	@.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-bench.lock
+	@.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+bench-peers: .venv-bench/ready  ## the worker beside pgqueuer, awa-pg and procrastinate; writes a page of docs/
+	@.venv-bench/bin/python -m benchmarks.peers $(ARGS)
+
+bench-soak: .venv-bench/ready  ## ten minutes of steady state, with pruning
+	@.venv-bench/bin/python -m benchmarks.peers soak $(ARGS)
+
 schema: .venv/ready  ## write the snapshot of the migrated schema anew
 	@$(BIN)/python scripts/schema-snapshot
 
@@ -47,6 +60,8 @@ lock: .venv/ready  ## pin the newest versions, with hashes and without the addre
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
 		--no-emit-find-links --extra embedded --extra fast --group dev --upgrade pyproject.toml -o requirements.lock
+	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
+		--no-emit-find-links --extra embedded --extra fast --group bench --upgrade pyproject.toml -o requirements-bench.lock
 
 clean:  ## forget .venv and every cache
-	@rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	@rm -rf .venv .venv-bench .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -1,0 +1,109 @@
+"""What is going on, read a few times a second with plain SQL on the public view and the ledger."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+from psycopg.rows import class_row
+
+_QUEUES = """
+select queue,
+       count(*) filter (where state = 'ready') as ready,
+       count(*) filter (where state = 'running') as running,
+       count(*) filter (where state = 'scheduled') as later,
+       count(*) filter (where state = 'succeeded') as done,
+       count(*) filter (where state = 'failed') as dead
+  from holdfast.jobs group by queue
+"""
+_RUNNING = """
+select j.id as job, j.kind, j.args ->> 'order_id' as order_id, j.attempt,
+       clock_timestamp() - j.started_at as age, w.pid, w.expires_at < clock_timestamp() as is_silent
+  from holdfast.jobs j join holdfast.worker w on w.id = j.worker
+ where j.state = 'running' order by j.started_at
+"""
+_WORKERS = "select count(*)::int from holdfast.worker where lost_at is null"
+# Of several snoozes of a job only the first: the others say the same again.
+_EVENTS = """
+with story as (select min(created_at) as began from holdfast.job)
+select l.finished_at - began as after, l.outcome::text, l.kind, j.args ->> 'order_id' as order_id,
+       l.attempt, j.max_attempts, l.error ->> 'code' as code, l.error ->> 'message' as message,
+       l.worker, l.run
+  from holdfast.ledger l join holdfast.job j on j.id = l.job cross join story
+ where l.outcome in ('retried', 'failed')
+    or l.outcome = 'snoozed' and not exists (
+         select from holdfast.ledger e where e.job = l.job and e.outcome = 'snoozed' and e.run < l.run)
+union all
+select lost_at - began, 'lost', null, null, null, null, null, null, pid, 0
+  from holdfast.worker cross join story where lost_at is not null
+ order by after desc, run desc limit 200
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    queue: str
+    ready: int = 0
+    running: int = 0
+    later: int = 0
+    done: int = 0
+    dead: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    job: int
+    kind: str
+    order_id: str
+    attempt: int
+    age: timedelta
+    pid: int
+    is_silent: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """`worker` is the process id where the outcome is that a worker was lost."""
+
+    after: timedelta
+    outcome: str
+    kind: str | None
+    order_id: str | None
+    attempt: int | None
+    max_attempts: int | None
+    code: str | None
+    message: str | None
+    worker: int | None
+    run: int
+
+    @property
+    def is_rescue(self) -> bool:
+        return self.outcome == "retried" and self.code == "lease_lost"
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    workers: int
+    queues: dict[str, Queue]
+    running: list[Running]
+    events: list[Event]
+
+    @property
+    def active(self) -> int:
+        return sum(queue.ready + queue.running + queue.later for queue in self.queues.values())
+
+    @property
+    def ended(self) -> int:
+        return sum(queue.done + queue.dead for queue in self.queues.values())
+
+
+async def take_picture(conn: psycopg.AsyncConnection[Any]) -> Picture:
+    """Newest events first."""
+    async with conn.cursor(row_factory=class_row(Queue)) as cursor:
+        queues = {queue.queue: queue for queue in await (await cursor.execute(_QUEUES)).fetchall()}
+    async with conn.cursor(row_factory=class_row(Running)) as cursor:
+        running = await (await cursor.execute(_RUNNING)).fetchall()
+    async with conn.cursor(row_factory=class_row(Event)) as cursor:
+        happened = await (await cursor.execute(_EVENTS)).fetchall()
+    workers = await (await conn.execute(_WORKERS)).fetchone()
+    return Picture(workers[0] if workers else 0, queues, running, happened)

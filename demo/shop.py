@@ -1,0 +1,81 @@
+"""The shop: its tables, and its jobs. This is what a user of Holdfast writes."""
+
+import asyncio
+import hashlib
+import os
+import signal
+
+import psycopg
+
+from holdfast import App, Context, Retry, Snooze
+
+app = App()  # the demo sets HOLDFAST_DSN
+
+# No payment is unique by a constraint: that there is one for each order is the worker's doing.
+TABLES = """
+create table orders (id int primary key, customer text not null, item text not null, cents int not null);
+create table payment (order_id int not null, cents int not null);
+create table sold_out (item text primary key);
+"""
+
+QUEUES = {"mail": 4, "payments": 4, "warehouse": 4, "invoices": 2}
+
+FLAKY = 10
+"""The provider refuses the payment of every tenth order twice."""
+
+UNLUCKY = 12
+"""The order whose label jams the printer and takes the whole worker down."""
+
+DOOMED = 9
+"""The order that the tax office will never accept."""
+
+
+class ProviderDown(Exception):
+    pass
+
+
+@app.job(queue="mail")
+async def confirm_order(order_id: int) -> None:  # noqa: ARG001  # it would be in the mail
+    await asyncio.sleep(0.2)
+
+
+@app.job(queue="payments", retry=Retry(max_attempts=5, backoff=["400ms", "1s"], on=ProviderDown))
+async def take_payment(ctx: Context, order_id: int, cents: int) -> None:
+    await asyncio.sleep(0.3)
+    if order_id % FLAKY == 0 and ctx.attempt <= 2:  # noqa: PLR2004  # "refuses twice"
+        raise ProviderDown("the provider answers 503")
+    # The payment, the jobs that follow from it and the end of this job: one commit, or none of it.
+    async with ctx.transaction() as conn:
+        await conn.execute("insert into payment values (%s, %s)", [order_id, cents])
+        await pack.using(conn=conn).enqueue(order_id)
+        await make_invoice.using(conn=conn).enqueue(order_id, cents)
+
+
+@app.job(queue="warehouse")
+async def pack(order_id: int) -> None:
+    async with await psycopg.AsyncConnection.connect(os.environ["HOLDFAST_DSN"]) as conn:
+        missing = await conn.execute(
+            "select from orders join sold_out using (item) where id = %s", [order_id]
+        )
+        if missing.rowcount:
+            raise Snooze("2s")
+    await asyncio.sleep(0.2)
+
+
+@app.job(queue="warehouse", retry=Retry(max_attempts=3, backoff="300ms"))
+async def print_label(ctx: Context, order_id: int) -> None:
+    await asyncio.sleep(0.1)
+    if order_id == UNLUCKY and ctx.attempt == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+@app.job(queue="invoices", isolate="process", timeout="20s")
+def make_invoice(order_id: int, cents: int) -> str:
+    """Keeps a CPU busy, in a process of its own: the worker's event loop does not notice."""
+    return hashlib.pbkdf2_hmac("sha256", f"{order_id}:{cents}".encode(), b"shop", 200_000).hex()
+
+
+@app.job(queue="mail", retry=Retry(max_attempts=3, backoff=["500ms", "1s"]))
+def tell_tax_office(order_id: int) -> None:
+    if order_id == DOOMED:
+        raise ValueError("no VAT number")

@@ -1,0 +1,50 @@
+"""The last word: what was asked for, what became of it, and that nothing is missing."""
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from demo.verdict import Verdict
+
+
+def print_summary(console: Console, verdict: Verdict) -> None:
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column()
+    for name, text in _rows(verdict):
+        table.add_row(name, text)
+    console.print()
+    console.print(table, highlight=False, soft_wrap=not console.is_terminal)
+
+
+def _rows(verdict: Verdict) -> list[tuple[str, Text]]:
+    v = verdict
+    rows = [
+        ("Orders", Text(f"{v.placed} placed; {v.rolled_back} rolled back, {_no_jobs(v)}")),
+        ("Jobs", Text(f"{v.enqueued} enqueued, {v.succeeded} succeeded, {_dead(v)}{_waiting(v)}")),
+        (
+            "On the way",
+            Text(f"{v.retried} retried, {v.snoozed} snoozed, {v.rescued} rescued from a killed worker"),
+        ),
+    ]
+    rows += [
+        ("Needs you", Text(f"{kind} of order {order}: {message}", "red")) for kind, order, message in v.dead
+    ]
+    paid = f"booked exactly once: {v.orders_paid} of {v.placed}"
+    twice = f", {v.payments - v.orders_paid} booked twice" if v.payments != v.orders_paid else ""
+    rows.append(("Payments", Text(paid + twice, "green" if v.is_each_paid_once else "bold red")))
+    rows.append(("In the end", Text(f"{v.lost} lost", "green" if v.lost == 0 else "bold red")))
+    return rows
+
+
+def _no_jobs(verdict: Verdict) -> str:
+    left = verdict.jobs_of_rolled_back
+    return f"{left} of their jobs exist all the same" if left else "and none of their jobs exists"
+
+
+def _dead(verdict: Verdict) -> str:
+    return f"{len(verdict.dead)} dead"
+
+
+def _waiting(verdict: Verdict) -> str:
+    return f", {verdict.waiting} not finished" if verdict.waiting else ""

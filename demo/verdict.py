@@ -1,0 +1,83 @@
+"""Holds what the database says at the end against what the shop has seen."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+
+from demo.orders import Books
+
+_STATES = "select id, state from holdfast.jobs where id = any(%s)"
+_FOLLOWERS = """
+select count(*) filter (where state = 'succeeded'),
+       count(*) filter (where state in ('ready', 'running', 'scheduled'))
+  from holdfast.jobs where kind in ('pack', 'make_invoice')
+"""
+_PAYMENTS = "select count(*), count(distinct order_id) from payment"
+_LEDGER = """
+select count(*) filter (where outcome = 'retried' and error ->> 'code' <> 'lease_lost'),
+       count(*) filter (where outcome = 'snoozed'),
+       count(*) filter (where error ->> 'code' = 'lease_lost')
+  from holdfast.ledger
+"""
+_DEAD = """
+select kind, args ->> 'order_id', error ->> 'message' from holdfast.jobs where state = 'failed' order by id
+"""
+_FINAL = ("succeeded", "failed", "cancelled", "expired")
+_FOLLOWERS_OF_A_PAYMENT = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    placed: int
+    rolled_back: int
+    jobs_of_rolled_back: int
+    enqueued: int
+    succeeded: int
+    waiting: int
+    lost: int
+    retried: int
+    snoozed: int
+    rescued: int
+    payments: int
+    orders_paid: int
+    dead: list[tuple[str, str, str]]
+
+    @property
+    def is_each_paid_once(self) -> bool:
+        """Orders whose payment is still to come, after Ctrl-C, are not paid at all yet."""
+        return self.payments == self.orders_paid and (self.waiting > 0 or self.payments == self.placed)
+
+    @property
+    def is_good(self) -> bool:
+        return self.lost == 0 and self.jobs_of_rolled_back == 0 and self.is_each_paid_once
+
+
+async def judge(conn: psycopg.AsyncConnection[Any], books: Books) -> Verdict:
+    """A job that the shop has committed is lost if the database does not know it, or has it in no state."""
+
+    async def rows(query: str, *params: object) -> list[tuple[Any, ...]]:
+        return await (await conn.execute(query, params)).fetchall()
+
+    states = dict(await rows(_STATES, books.jobs))
+    [(followers_done, followers_waiting)] = await rows(_FOLLOWERS)
+    [(payments, orders_paid)] = await rows(_PAYMENTS)
+    [(retried, snoozed, rescued)] = await rows(_LEDGER)
+    followers = _FOLLOWERS_OF_A_PAYMENT * payments
+    unknown = [job for job in books.jobs if not states.get(job)]
+    unfinished = [job for job, state in states.items() if state and state not in _FINAL]
+    return Verdict(
+        placed=len(books.placed),
+        rolled_back=len(books.rolled_back),
+        jobs_of_rolled_back=len(await rows(_STATES, books.jobs_rolled_back)),
+        enqueued=len(books.jobs) + followers,
+        succeeded=sum(state == "succeeded" for state in states.values()) + followers_done,
+        waiting=len(unfinished) + followers_waiting,
+        lost=len(unknown) + followers - followers_done - followers_waiting,
+        retried=retried,
+        snoozed=snoozed,
+        rescued=rescued,
+        payments=payments,
+        orders_paid=orders_paid,
+        dead=[(kind, order, message) for kind, order, message in await rows(_DEAD)],
+    )
