@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
+from pathlib import Path
 
 import psycopg
 from psycopg import sql
@@ -87,6 +88,11 @@ class Bench:
 
     def say(self, what: str) -> None:
         print(f"{time.monotonic() - self._began:6.1f} s  {what}", file=sys.stderr, flush=True)
+
+    @property
+    def log(self) -> Path:
+        """What the server says."""
+        return self._server.log
 
     def machine(self) -> str:
         """In general terms, for the head of the table."""

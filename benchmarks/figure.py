@@ -6,11 +6,11 @@ from typing import Literal
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """`at_least` 0.85 of something, or `at_most` 1.3 times it, or so many bytes."""
+    """`at_least` 0.85 of something, or `at_most` 1.3 times it, or so many bytes or events."""
 
     bound: Literal["at_least", "at_most"]
     value: float
-    unit: Literal["%", "x", "B"]
+    unit: Literal["%", "x", "B", "MB", "/s"]
 
     def is_met_by(self, value: float) -> bool:
         return value >= self.value if self.bound == "at_least" else value <= self.value
@@ -27,6 +27,10 @@ class Target:
                 return f"{value:.2f} x"
             case "B":
                 return f"{value:,.0f} B"
+            case "MB":
+                return f"{value:,.1f} MB"
+            case "/s":
+                return f"{value:,.2f} /s"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,110 @@
+"""Bulk enqueue, and how fast one worker process, or several, empty a full queue."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+
+from benchmarks.bench import Bench
+from benchmarks.figure import Figure, Target
+from benchmarks.peers.crew import Crew, act, wait_until_finished
+from benchmarks.peers.extent import Extent
+from benchmarks.peers.systems import PEERS
+from benchmarks.session import BATCH, Session, seconds
+
+_TARGETS = {"pgqueuer": 2.5, "awa": 5.0, "procrastinate": 100.0}
+_BULK_TARGETS = {"pgqueuer": 2.0, "awa": 3.0}
+
+
+def drain(bench: Bench, extent: Extent) -> Iterator[Figure]:
+    """Round by round, so that a change of the machine's mood meets everybody."""
+    drained: dict[str, list[float]] = defaultdict(list)
+    enqueued: dict[str, list[float]] = defaultdict(list)
+    cycles: list[float] = []
+    for _ in range(extent.rounds):
+        for system in ("holdfast", *PEERS):
+            jobs = extent.slow_jobs if system == "procrastinate" else extent.jobs
+            bulk, rate = drained_once(bench, system, jobs, extent.concurrency)
+            enqueued[system].append(bulk)
+            drained[system].append(rate)
+        cycles.append(_storage_cycle(bench, extent.jobs))
+    ours = max(drained["holdfast"])
+    for system, target in _TARGETS.items():
+        theirs = max(drained[system])
+        jobs = extent.slow_jobs if system == "procrastinate" else extent.jobs
+        yield Figure(
+            "drain",
+            f"drain of {extent.jobs:,} jobs, against {system}",
+            ours / theirs,
+            Target("at_least", target, "x"),
+            f"{ours:,.0f} against {theirs:,.0f} jobs/s"
+            + (f" ({jobs:,} jobs)" if jobs != extent.jobs else ""),
+        )
+    yield Figure(
+        "drain",
+        "drain, against claim + settle alone",
+        ours / max(cycles),
+        Target("at_least", 0.5, "%"),
+        f"{ours:,.0f} against {max(cycles):,.0f} jobs/s",
+    )
+    for system, target in _BULK_TARGETS.items():
+        mine, theirs = max(enqueued["holdfast"]), max(enqueued[system])
+        yield Figure(
+            "bulk",
+            f"bulk enqueue of {extent.jobs:,} jobs, against {system}",
+            mine / theirs,
+            Target("at_least", target, "x"),
+            f"{mine:,.0f} against {theirs:,.0f} jobs/s",
+        )
+
+
+def processes(bench: Bench, extent: Extent) -> Iterator[Figure]:
+    rates: dict[int, list[float]] = defaultdict(list)
+    for _ in range(extent.rounds):
+        for number in (1, 2, 4):
+            rates[number].append(drained_once(bench, "holdfast", extent.jobs, extent.concurrency, number)[1])
+    one = max(rates[1])
+    for number in (2, 4):
+        together = max(rates[number])
+        yield Figure(
+            "processes",
+            f"{number} worker processes, against one",
+            together / one,
+            Target("at_least", 1.0, "x"),
+            f"{together:,.0f} against {one:,.0f} jobs/s",
+        )
+
+
+def drained_once(
+    bench: Bench, system: str, jobs: int, concurrency: int, processes: int = 1
+) -> tuple[float, float]:
+    """Jobs per second enqueued, and drained: from the first that is handled until all are finished."""
+    with bench.database() as dsn:
+        unfinished = act("prepare", system, dsn)
+        bulk = jobs / act("bulk", system, dsn, jobs)
+        with Crew.start(system, dsn, concurrency=concurrency, processes=processes) as crew:
+            crew.begin()
+            # The one more is what the producer warmed itself up with.
+            began = crew.wait_for(1, within=60)
+            before = crew.tally.total
+            crew.wait_for(jobs + 1, within=600)
+            ended = wait_until_finished(dsn, unfinished)
+            crew.begun()
+            crew.end()
+    rate = (jobs + 1 - before) / (ended - began)
+    of = f" in {processes} processes" if processes > 1 else ""
+    bench.say(f"{system}: enqueued {bulk:,.0f} jobs/s, drained {rate:,.0f} jobs/s{of}")
+    return bulk, rate
+
+
+def _storage_cycle(bench: Bench, jobs: int) -> float:
+    """Our own statements without a worker around them, over one connection, one after the other."""
+    with bench.database() as dsn, Session.on(dsn) as session:
+        worker = session.worker()
+        session.enqueue(jobs)
+        rate = jobs / seconds(lambda: _cycle(session, worker))
+    bench.say(f"claim + settle alone, {BATCH} at a time: {rate:,.0f} jobs/s")
+    return rate
+
+
+def _cycle(session: Session, worker: int) -> None:
+    while (rows := session.claim(worker))[0].job is not None:
+        session.settle(worker, rows)
