@@ -211,7 +211,7 @@ class Worker:
             database,
             self._schema,
             self._emitter,
-            chores_of(
+            lambda: chores_of(
                 database,
                 self._schema,
                 self._emitter,

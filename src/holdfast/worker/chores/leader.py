@@ -24,7 +24,7 @@ class Leader:
         database: Database,
         schema: Schema,
         emitter: Emitter,
-        chores: Sequence[Chore],
+        chores: Callable[[], Sequence[Chore]],
         *,
         worker: Callable[[], int | None],
         lease: timedelta = timedelta(seconds=10),
@@ -32,7 +32,8 @@ class Leader:
         self._database = database
         self._schema = schema
         self._emitter = emitter
-        self._chores = chores
+        self._make_chores = chores
+        self._chores: Sequence[Chore] = ()
         self._worker = worker
         self._lease = lease
         self._alarm = Alarm()
@@ -82,6 +83,8 @@ class Leader:
         return sent_at + self._lease.total_seconds()
 
     async def _lead(self, until: float) -> None:
+        # Made anew: what they remember of the last time may be wrong by now.
+        self._chores = self._make_chores()
         try:
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(chore.run(), name=f"chore-{chore.name}") for chore in self._chores]

@@ -83,8 +83,9 @@ class Expirer:
 
 
 class Rescuer:
-    """Marks workers whose lease ran out, and takes their runs away. Looks for runs of workers that others
-    have marked when it begins and now and then: a leader may have died between the two.
+    """Marks workers whose lease ran out, and takes their runs away. Looks for runs of workers that were
+    marked before when it begins and now and then, as a leader may have died between the two; and for a
+    while after each loss, as a worker that was frozen in the middle of a settle keeps its lease locked.
     """
 
     def __init__(
@@ -95,10 +96,14 @@ class Rescuer:
         self._retention = retention
         self._on_rescued = on_rescued
         self._full_at = 0.0
+        self._watch_until = 0.0
 
     async def once(self) -> Did:
         marked = await self._database.run(mark_lost(self._schema))
-        if not marked and monotonic() < self._full_at:
+        now = monotonic()
+        if marked:
+            self._watch_until = now + 2 * FULL_LOOK
+        if self._watch_until <= now < self._full_at:
             return Did()
         async with self._database.transaction() as transaction:
             rescued = await hold(
