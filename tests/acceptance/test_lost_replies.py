@@ -56,7 +56,7 @@ async def cut_off(proxy: Proxy) -> None:
 
 @pytest.mark.requirement("S4.20", "S2.23")
 async def test_a_claim_whose_reply_was_cut_off_is_released_with_its_attempt_refunded(
-    dsn: str, shop: Any, books: Books, workers: Workers, worker: WorkerProcess, proxy: Proxy
+    dsn: str, shop: Any, books: Books, worker: WorkerProcess, proxy: Proxy
 ) -> None:
     await until(lambda: books.run(IS_QUIET), "no claim is under way")
     with locked(dsn, "select id from holdfast.worker where id = %s for update", worker.id):

@@ -91,7 +91,7 @@ class HookFailed:
     hook: str
     kind: str
     job: int
-    error: Exception
+    error: BaseException
 
 
 Event = (

@@ -5,7 +5,7 @@ arguments, call the handler, judge what it came to, decide what follows, settle.
 import asyncio
 import inspect
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from time import monotonic
 from typing import Any
@@ -35,6 +35,7 @@ from holdfast.worker.settler import Ending, Settler
 from holdfast.worker.slots import Slots
 
 Complete = Callable[[Context, Any], Completion]
+HookCall = tuple[str, Callable[..., Any] | None, tuple[object, ...]]
 
 
 class Attempts:
@@ -153,13 +154,13 @@ class Attempts:
             return NotDecoded(from_error(error, "decode_error"), age), error
         current.set(context)
         self._emitter.emit(AttemptStarted(held.fact))
-        if held.kind.hooks.on_start:
-            await self._hook("on_start", held, held.kind.hooks.on_start, context)
         try:
+            if held.kind.hooks.on_start:
+                await self._hook("on_start", held, held.kind.hooks.on_start, context)
             result = await caller.call(held, context, arguments)
         except asyncio.CancelledError as error:
             return self._stopped(held, error), error
-        except Exception as error:  # noqa: BLE001  # whatever a handler raises is the end of its attempt
+        except (Exception, SystemExit) as error:  # noqa: BLE001  # whatever a handler raises ends its attempt, not us
             return self._raised(held, error), error
         encoded = held.kind.signature.encode_result(result)
         return Succeeded(encoded.text, encoded.flag), None
@@ -179,7 +180,7 @@ class Attempts:
                 return Failed(from_error(error))
 
     @staticmethod
-    def _raised(held: Held, error: Exception) -> Outcome:  # noqa: PLR0911  # a return for each wish
+    def _raised(held: Held, error: Exception | SystemExit) -> Outcome:  # noqa: PLR0911  # a return for each wish
         match error:
             case Snooze():
                 return Snoozed(error.delay)
@@ -229,7 +230,7 @@ class Attempts:
             )
         took = timedelta(seconds=monotonic() - held.began)
         self._emitter.emit(AttemptEnded(held.fact, "succeeded", took))
-        self._call_later("on_success", held, held.kind.hooks.on_success, context)
+        self._call_later(held, ("on_success", held.kind.hooks.on_success, (context,)))
 
     def _say_ended(
         self,
@@ -248,22 +249,32 @@ class Attempts:
         self._emitter.emit(AttemptEnded(held.fact, outcome, took, failure, delay))
         hooks = held.kind.hooks
         if outcome == "succeeded":
-            self._call_later("on_success", held, hooks.on_success, context)
-        elif outcome in ("retried", "failed"):
-            self._call_later("on_failure", held, hooks.on_failure, context, error)
-            if outcome == "failed":
-                self._call_later("on_dead", held, hooks.on_dead, context, error)
+            self._call_later(held, ("on_success", hooks.on_success, (context,)))
+        elif outcome == "retried":
+            self._call_later(held, ("on_failure", hooks.on_failure, (context, error)))
+        elif outcome == "failed":
+            self._call_later(
+                held,
+                ("on_failure", hooks.on_failure, (context, error)),
+                ("on_dead", hooks.on_dead, (context, error)),
+            )
 
     def _say_lost(self, held: Held, context: Context, doing: str) -> None:
         self.held.pop(held.run, None)
         self._emitter.emit(LeaseWasLost(held.fact, doing))
-        self._call_later("on_lease_lost", held, held.kind.hooks.on_lease_lost, context)
+        self._call_later(held, ("on_lease_lost", held.kind.hooks.on_lease_lost, (context,)))
 
-    def _call_later(self, name: str, held: Held, hook: Callable[..., Any] | None, *args: object) -> None:
-        if hook is not None:
-            task = self._loop.create_task(self._hook(name, held, hook, *args))
+    def _call_later(self, held: Held, *calls: HookCall) -> None:
+        """Beside other attempts, one after the other."""
+        if any(hook for _, hook, _ in calls):
+            task = self._loop.create_task(self._hooks_in_turn(held, calls))
             self._hooks.add(task)
             task.add_done_callback(self._hooks.discard)
+
+    async def _hooks_in_turn(self, held: Held, calls: Sequence[HookCall]) -> None:
+        for name, hook, args in calls:
+            if hook is not None:
+                await self._hook(name, held, hook, *args)
 
     async def _hook(self, name: str, held: Held, hook: Callable[..., Any], *args: object) -> None:
         """A failing hook never fails a job."""
@@ -271,7 +282,7 @@ class Attempts:
             answer = hook(*args)
             if inspect.isawaitable(answer):
                 await answer
-        except Exception as error:  # noqa: BLE001  # reported
+        except (Exception, SystemExit) as error:  # noqa: BLE001  # reported
             self._emitter.emit(HookFailed(name, held.row.kind, held.job, error))
 
     def _save_progress(self, held: Held, text: str) -> None:

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from holdfast.domain.failure import storable
+from holdfast.domain.json_text import flaw
 from holdfast.worker.held import Held, Stop
 
 if TYPE_CHECKING:
@@ -121,8 +122,13 @@ class Context:
         return self._complete(self, connection)
 
     def saved_state(self) -> str | None:
-        """The state as JSON text, if the handler has touched it."""
-        return None if self._state is None else json.dumps(self._state, allow_nan=False)
+        """The state as JSON text, if the handler has touched it. ValueError or TypeError if it cannot be."""
+        if self._state is None:
+            return None
+        text = json.dumps(self._state, allow_nan=False)
+        if problem := flaw(text):
+            raise ValueError(problem)
+        return text
 
 
 def facts_of(context: Context) -> Mapping[str, object]:
