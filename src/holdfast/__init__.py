@@ -1,12 +1,16 @@
 """Durable jobs for Python on the Postgres you already have."""
 
-from holdfast.app import App
-from holdfast.domain.retry import Retry, exponential
-from holdfast.handle import Handle, JobStatus
-from holdfast.job import Call, Job
-from holdfast.worker.asks import Cancel, Fail, RetryLater, Snooze
-from holdfast.worker.context import Context
-from holdfast.worker.options import WorkerOptions
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from holdfast.app import App
+    from holdfast.domain.retry import Retry, exponential
+    from holdfast.handle import Handle, JobStatus
+    from holdfast.job import Call, Job
+    from holdfast.worker.asks import Cancel, Fail, RetryLater, Snooze
+    from holdfast.worker.context import Context
+    from holdfast.worker.options import WorkerOptions
 
 __version__ = "0.0.1"
 
@@ -26,3 +30,26 @@ __all__ = [
     "__version__",
     "exponential",
 ]
+
+_HOMES = {
+    "holdfast.app": ("App",),
+    "holdfast.domain.retry": ("Retry", "exponential"),
+    "holdfast.handle": ("Handle", "JobStatus"),
+    "holdfast.job": ("Call", "Job"),
+    "holdfast.worker.asks": ("Cancel", "Fail", "RetryLater", "Snooze"),
+    "holdfast.worker.context": ("Context",),
+    "holdfast.worker.options": ("WorkerOptions",),
+}
+
+
+def __getattr__(name: str) -> object:
+    """Public names are found when they are first asked for: `holdfast --help` needs no driver."""
+    for home, names in _HOMES.items():
+        if name in names:
+            value = globals()[name] = getattr(import_module(home), name)
+            return value
+    raise AttributeError(f"module 'holdfast' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__
