@@ -17,8 +17,6 @@ from holdfast.cli import main
 Captured = pytest.CaptureFixture[str]
 Start = Callable[..., WorkerProcess]
 
-STATE = "select state = '{}' from holdfast.jobs where id = {}"
-
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
@@ -52,6 +50,10 @@ def enqueue(conn: psycopg.Connection, kind: str, queue: str = "default", **args:
     return int(row[0])
 
 
+def reach(worker: WorkerProcess, conn: psycopg.Connection, job: int, state: str) -> None:
+    worker.wait_until(lambda: state_and_attempt(conn, job)[0] == state, f"{state} job")
+
+
 def state_and_attempt(conn: psycopg.Connection, job: int) -> tuple[str, int]:
     row = conn.execute("select state, attempt from holdfast.jobs where id = %s", [job]).fetchone()
     assert row
@@ -74,7 +76,7 @@ def test_once_runs_what_is_there_and_what_follows_from_it_and_leaves_the_rest(
         ("send", "scheduled", 1),
         ("send", "succeeded", 1),
         ("somebody else's", "ready", 1),
-    ]
+    ], worker.log
     assert conn.execute("select count(*) from holdfast.worker").fetchone() == (0,)
 
 
@@ -123,7 +125,7 @@ def test_the_first_signal_lets_running_jobs_end_and_takes_no_more(
 ) -> None:
     running = enqueue(conn, "wait_for", name="go")
     worker = start()
-    wait_until(conn, STATE.format("running", running))
+    reach(worker, conn, running, "running")
     worker.signal(number)
     worker.wait_for_log("draining")
     late = enqueue(conn, "chain", left=0)
@@ -141,7 +143,7 @@ def test_what_outlasts_the_grace_is_given_back_with_its_attempt(
 ) -> None:
     job = enqueue(conn, "wait_for", name="never")
     worker = start("--grace", "100ms")
-    wait_until(conn, STATE.format("running", job))
+    reach(worker, conn, job, "running")
     worker.signal()
     assert worker.ended() == 0
     assert state_and_attempt(conn, job) == ("ready", 0)
@@ -155,7 +157,7 @@ def test_the_second_signal_gives_running_jobs_back_and_ends_even_beside_a_thread
 ) -> None:
     job = enqueue(conn, kind, **({"name": "never"} if kind == "wait_for" else {"seconds": 600}))
     worker = start("--grace", "10m")
-    wait_until(conn, STATE.format("running", job))
+    reach(worker, conn, job, "running")
     worker.signal()
     worker.wait_for_log("draining")
     worker.signal()
@@ -168,7 +170,7 @@ def test_the_third_signal_ends_a_process_whose_event_loop_is_blocked(
 ) -> None:
     job = enqueue(conn, "block_the_loop", seconds=600)
     worker = start("--log-level", "debug")
-    wait_until(conn, STATE.format("running", job))
+    reach(worker, conn, job, "running")
     worker.wait_for_log("attempt started")
     while worker.process.poll() is None:
         worker.signal()
@@ -195,7 +197,7 @@ def test_a_killed_process_is_replaced_and_a_signal_ends_them_all(
     assert f"pid={killed[0]} by=SIGKILL" in worker.log
     (folder / "go").touch()
     for job in jobs:
-        wait_until(conn, STATE.format("succeeded", job))
+        reach(worker, conn, job, "succeeded")
         assert state_and_attempt(conn, job)[1] == (2 if job in killed[1] else 1)
     assert len(worker.children()) == 2
     worker.signal()
@@ -209,7 +211,7 @@ def test_a_service_manager_that_signals_every_process_does_not_hurry_them(
     worker = start("--processes", "2")
     worker.wait_for_log("worker started", times=2)
     job = enqueue(conn, "wait_for", name="go")
-    wait_until(conn, STATE.format("running", job))
+    reach(worker, conn, job, "running")
     for pid in (*worker.children(), *worker.children(), worker.process.pid):
         os.kill(pid, signal.SIGTERM)
     worker.wait_for_log("draining", times=2)
@@ -222,7 +224,7 @@ def test_the_second_signal_hurries_every_process(start: Start, conn: psycopg.Con
     worker = start("--processes", "2")
     worker.wait_for_log("worker started", times=2)
     job = enqueue(conn, "wait_for", name="never")
-    wait_until(conn, STATE.format("running", job))
+    reach(worker, conn, job, "running")
     worker.signal(signal.SIGINT)
     worker.wait_for_log("draining", times=2)
     worker.signal(signal.SIGINT)
@@ -230,11 +232,28 @@ def test_the_second_signal_hurries_every_process(start: Start, conn: psycopg.Con
     assert state_and_attempt(conn, job) == ("ready", 0)
 
 
+def test_a_signal_while_the_first_process_starts_ends_it_and_starts_no_other(
+    start: Start, conn: psycopg.Connection, folder: Path
+) -> None:
+    wait = (
+        "import time\nfrom pathlib import Path\nPath('importing').touch()\nwhile not Path('go').exists():\n"
+    )
+    (folder / "shop.py").write_text(f"{wait}    time.sleep(0.01)\n{APP}", "utf-8")
+    worker = start("--processes", "3")
+    worker.wait_until((folder / "importing").exists, "import")
+    worker.signal()
+    (folder / "go").touch()
+    assert worker.ended() == 0
+    assert worker.log.count("worker started") == 1
+    assert "was lost" not in worker.log
+    assert conn.execute("select count(*) from holdfast.worker").fetchone() == (0,)
+
+
 def test_no_process_outlives_a_killed_parent(start: Start, conn: psycopg.Connection) -> None:
     worker = start("--processes", "2", "--grace", "100ms")
     worker.wait_for_log("worker started", times=2)
     job = enqueue(conn, "wait_for", name="never")
-    wait_until(conn, STATE.format("running", job))
+    reach(worker, conn, job, "running")
     worker.process.kill()
     wait_until(conn, "select count(*) = 0 from holdfast.worker")
     assert state_and_attempt(conn, job) == ("ready", 0)
