@@ -36,7 +36,14 @@ class EngineMachine(Producing, Working, Leading, Operating):
     )
     def begin(self, asked: list[Asked], kinds: tuple[str, ...]) -> None:
         self.begin_worker(ALL_QUEUES, kinds)
+        self.arrive(asked, 2)
+
+    @rule(asked=st.lists(new_jobs, min_size=2, max_size=6), limit=st.integers(1, 3))
+    def arrive(self, asked: list[Asked], limit: int) -> None:
+        """New jobs, and some are begun: most of what can happen happens to runs."""
         self.enqueue(asked, "existing")
+        for queue in ALL_QUEUES:
+            self.begin_runs(queue, limit)
 
     @rule(came_to=st.lists(outcomes, min_size=3, max_size=3), limit=st.integers(1, 3))
     def go_on(self, came_to: list[Outcome], limit: int) -> None:

@@ -19,7 +19,7 @@ STATES = ('{"step": 1}', '{"step": 2}')
 NOW, SOON, LATER, LONG = timedelta(), timedelta(seconds=5), timedelta(minutes=2), timedelta(hours=3)
 FAILURE = Failure("no route to host")
 
-_policies = st.builds(
+policies = st.builds(
     Policy,
     kind=st.sampled_from(ALL_KINDS),
     queue=st.sampled_from(ALL_QUEUES),
@@ -31,7 +31,7 @@ _policies = st.builds(
     on_lost=st.sampled_from(["retry", "fail"]),
     tags=st.sampled_from([(), ('a "quoted", {odd} \\ tag', "b")]),
 )
-_keys = st.sampled_from([None, None, "a", "b"])
+_keys = st.sampled_from([None, None, "a", "a", "b"])
 _args = st.integers(0, 9).map(lambda n: json.dumps({"n": n}))
 _deadlines = st.sampled_from([None, None, SOON, LONG])
 
@@ -61,10 +61,10 @@ class Asked:
 
 
 new_jobs = st.builds(
-    Asked, _policies, _args, st.sampled_from([NOW, NOW, SOON, LATER]), _deadlines, _keys, st.booleans()
+    Asked, policies, _args, st.sampled_from([NOW, NOW, SOON, LATER]), _deadlines, _keys, st.booleans()
 )
 # The SQL function takes fewer options, and its clock is the real one: all of our times are later than that.
-_plain_policies = _policies.map(lambda policy: replace(policy, backoff=DEFAULT, on_lost="retry", tags=()))
+_plain_policies = policies.map(lambda policy: replace(policy, backoff=DEFAULT, on_lost="retry", tags=()))
 sql_jobs = st.one_of(
     st.builds(Asked, _plain_policies, _args, st.just(NOW), _deadlines, _keys, st.just(value=False)),
     st.builds(Asked, _plain_policies, _args, st.just(SOON), _deadlines, _keys, st.just(value=True)),

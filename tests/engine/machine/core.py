@@ -19,6 +19,8 @@ Claim = tuple[int, int, int]  # worker, job, run
 # Later than any real clock: the SQL function takes the time from Postgres, all others from us.
 START = datetime(2100, 1, 1, tzinfo=UTC)
 SECOND, MINUTE, HOUR, DAY = (timedelta(**{unit: 1}) for unit in ("seconds", "minutes", "hours", "days"))
+# Mostly short: a day passes only once before everything is forgotten.
+LENGTHS = [SECOND, SECOND, 10 * SECOND, 10 * SECOND, 5 * MINUTE, 5 * MINUTE, 2 * HOUR, 25 * HOUR, 31 * DAY]
 
 
 class Core(RuleBasedStateMachine):
@@ -36,7 +38,7 @@ class Core(RuleBasedStateMachine):
     def now(self) -> datetime:
         return self.model.now
 
-    @rule(length=st.sampled_from([SECOND, 10 * SECOND, 5 * MINUTE, 2 * HOUR, 25 * HOUR, 31 * DAY]))
+    @rule(length=st.sampled_from(LENGTHS))
     def pass_time(self, length: timedelta) -> None:
         self.model.now += length
         self.engine.now = self.model.now
@@ -67,6 +69,12 @@ def live(machine: Core) -> list[Claim]:
 def stale(machine: Core) -> list[Claim]:
     held = set(live(machine))
     return [claim for claim in machine.claims if claim not in held]
+
+
+def superseded(machine: Core) -> list[Claim]:
+    """Claims of jobs that run again."""
+    running = set(running_jobs(machine))
+    return [claim for claim in stale(machine) if claim[1] in running]
 
 
 def all_jobs(machine: Core) -> list[int]:

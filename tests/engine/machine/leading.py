@@ -138,6 +138,7 @@ class Leading(Core):
             case "close":
                 self.close(segment, SECOND if is_late else MINUTE, is_late=is_late)
             case "truncate":
+                self.turn((segment + 1) % len(SEGMENTS), is_late=False)
                 self.close(segment, MINUTE, is_late=is_late)
                 self.truncate(segment)
             case "reopen":

@@ -1,12 +1,14 @@
 """Rules of those who enqueue."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import strategies as st
-from hypothesis.stateful import rule
+from hypothesis.stateful import precondition, rule
 
-from engine.machine.asking import Asked, new_jobs, sql_jobs
-from engine.machine.core import Core
-from holdfast.domain.job import NewJob
+from engine.machine.asking import Asked, new_jobs, policies, sql_jobs
+from engine.machine.core import Core, one_of
+from holdfast.domain.job import NewJob, Policy
 from holdfast.errors import DuplicateJob
 from holdfast.storage import jobs
 from support.engine import SCHEMA
@@ -18,6 +20,10 @@ select holdfast.enqueue(
   unique_key => %(unique_key)s::text, max_attempts => %(max_attempts)s::int, deadline_at => %(deadline_at)s,
   timeout => %(timeout)s, keep => %(keep)s)
 """
+
+
+def ended_keys(machine: Core) -> list[tuple[str, str]]:
+    return [job.key for job in machine.model.jobs.values() if job.key and not job.is_active]
 
 
 class Producing(Core):
@@ -37,6 +43,15 @@ class Producing(Core):
             self.answered(job, answer, is_replacing=on_conflict == "replace")
         ids = [answer.job for answer in answers if answer.is_new]
         assert ids == sorted(ids), "ids do not follow the order given"
+
+    @precondition(lambda self: bool(ended_keys(self)))
+    @rule(key=one_of(ended_keys), policy=policies)
+    def enqueue_again(self, key: tuple[str, str], policy: Policy) -> None:
+        """A key is free again once its job has ended, and whoever had it before may want it back."""
+        queue, name = key
+        new = NewJob(replace(policy, queue=queue), unique_key=name)
+        [answer] = self.engine.hold(jobs.enqueue_many(SCHEMA, [new], now=self.now))
+        self.answered(new, answer)
 
     @rule(asked=sql_jobs)
     def enqueue_in_sql(self, asked: Asked) -> None:

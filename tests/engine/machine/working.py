@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
 from engine.machine.asking import ALL_KINDS, ALL_QUEUES, STATES, outcomes, transitions
-from engine.machine.core import Claim, Core, all_workers, live, one_of, some_of, stale
+from engine.machine.core import Claim, Core, all_workers, live, one_of, some_of, stale, superseded
 from engine.machine.places import Running, Worker
 from holdfast.domain.outcome import Outcome
 from holdfast.domain.transition import Release, Run, Transition, decide
@@ -119,13 +119,20 @@ class Working(Core):
         settlements = [Settlement(*claim, each) for claim, each in zip(claims, late, strict=False)]
         assert all(answer.answer in ("already", "lost") for answer in self.send(settlements))
 
+    @precondition(lambda self: bool(superseded(self)))
+    @rule(claims=some_of(superseded), late=st.lists(transitions, min_size=3, max_size=3))
+    def settle_an_earlier_run(self, claims: list[Claim], late: list[Transition]) -> None:
+        """The job runs again, perhaps at the same worker: only the run tells the two apart."""
+        self.settle_too_late(claims, late)
+
     @precondition(lambda self: bool(live(self)))
     @rule(claim=one_of(live), other=one_of(all_workers), transition=transitions)
     def settle_anothers_run(self, claim: Claim, other: int, transition: Transition) -> None:
+        """Also when the batch has something of the right worker, too."""
         worker, job, run = claim
         if other != worker:
-            [answer] = self.send([Settlement(other, job, run, transition)])
-            assert answer.answer == "lost"
+            batch = [Settlement(other, job, run, transition), Settlement(worker, 0, 0, transition)]
+            assert all(answer.answer == "lost" for answer in self.send(batch))
 
     @precondition(lambda self: bool(live(self)))
     @rule(claims=some_of(live) | some_of(lambda self: self.claims), state=st.sampled_from(STATES))
