@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
-from holdfast.errors import DatabaseError
 from holdfast.telemetry.events import ChoreDid, ChoreFailed, Emitter
 from holdfast.worker.service import Alarm
 
@@ -48,7 +47,7 @@ class Chore:
         while True:
             try:
                 did = await self.once()
-            except DatabaseError as error:
+            except Exception as error:  # noqa: BLE001  # reported; a chore that ends takes the others along
                 self._emitter.emit(ChoreFailed(self.name, error))
                 await self.alarm.sleep(min(2.0, self._longest))
                 continue
