@@ -1,0 +1,107 @@
+"""Cancelling: what waits ends at once, what runs is told within a second."""
+
+import asyncio
+import threading
+import time
+
+import pytest
+
+from acceptance.books import Books, until
+from acceptance.inside import working
+from holdfast import App, Context
+
+# Longer than anybody waits here: so it is the notification that brings the wish.
+SELDOM = {"lease": 60, "beat": 20}
+
+
+@pytest.mark.requirement("S3.25")
+async def test_a_cancel_request_reaches_a_running_coroutine_by_notification(dsn: str, books: Books) -> None:
+    async with App(dsn) as app:
+        running, cancelled = asyncio.Event(), asyncio.Event()
+
+        @app.job
+        async def wait() -> None:
+            running.set()
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                cancelled.set()
+                raise
+
+        async with working(app, **SELDOM):
+            handle = await wait.enqueue()
+            await running.wait()
+            assert await handle.cancel() == "requested"
+            took = await until(cancelled.is_set, "the handler is cancelled", within=3)
+            await books.all_finished(1, within=3)
+    print(f"a cancel request took {took * 1000:.0f} ms")  # noqa: T201  # for whoever measures
+    assert books.outcomes(handle.id) == ["cancelled"]
+
+
+@pytest.mark.requirement("S3.25")
+async def test_a_cancel_request_is_seen_by_a_running_thread(dsn: str, books: Books) -> None:
+    async with App(dsn) as app:
+        running, seen = threading.Event(), threading.Event()
+
+        @app.job
+        def ponder(ctx: Context) -> None:
+            running.set()
+            deadline = time.monotonic() + 20
+            while not ctx.is_cancelled and time.monotonic() < deadline:
+                time.sleep(0.01)
+            seen.set()
+
+        async with working(app, **SELDOM):
+            handle = await ponder.enqueue()
+            await until(running.is_set, "it runs")
+            assert await handle.cancel() == "requested"
+            await until(seen.is_set, "the thread sees it", within=3)
+            await books.all_finished(1, within=3)
+    assert books.outcomes(handle.id) == ["cancelled"]
+
+
+async def test_a_waiting_job_is_cancelled_at_once_and_never_runs(dsn: str, books: Books) -> None:
+    async with App(dsn) as app:
+        runs = 0
+
+        @app.job
+        async def count() -> None:
+            nonlocal runs
+            runs += 1
+
+        ready, later = await count.enqueue(), await count.using(delay="1h").enqueue()
+        assert await app.cancel([ready.id, later.id]) == {ready.id: "cancelled", later.id: "cancelled"}
+        last = await count.enqueue()
+        async with working(app):
+            await last.result("10s")
+    assert runs == 1
+    assert books.state(ready.id) == books.state(later.id) == "cancelled"
+    assert error_of(books, ready.id)["code"] == "cancelled"
+
+
+async def test_a_handler_that_succeeds_in_spite_of_a_cancel_request_has_succeeded(
+    dsn: str, books: Books
+) -> None:
+    async with App(dsn) as app:
+        running = asyncio.Event()
+
+        @app.job
+        async def insist() -> str:
+            running.set()
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                return "done all the same"
+            raise AssertionError("unreachable")
+
+        async with working(app, **SELDOM):
+            handle = await insist.enqueue()
+            await running.wait()
+            await handle.cancel()
+            assert await handle.result("10s") == "done all the same"
+    assert books.outcomes(handle.id) == ["succeeded"]
+
+
+def error_of(books: Books, job: int) -> dict[str, str]:
+    error: dict[str, str] = books.value("select error from holdfast.ledger where job = %s", job)
+    return error
