@@ -27,6 +27,14 @@ def workers(dsn: str, books: Books, tmp_path: Path) -> Iterator[Workers]:
 
 
 @pytest.fixture
+async def shop_next(shop: Any) -> AsyncIterator[Any]:
+    """The next version of the same jobs, on the same database."""
+    module = _fresh("shop_next")
+    async with module.app:
+        yield module
+
+
+@pytest.fixture
 async def shop(dsn: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Any]:
     """The module of jobs, loaded afresh: its App takes the database of this test."""
     monkeypatch.setenv("HOLDFAST_DSN", dsn)

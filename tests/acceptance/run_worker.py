@@ -14,7 +14,7 @@ from holdfast.worker.keeper import Beats
 
 def options(
     *,
-    lease: float = 2.0,
+    lease: float = 10.0,
     beat: float = 0.4,
     leader_lease: float = 2.0,
     poll: float = 5.0,
@@ -22,7 +22,9 @@ def options(
     slots: int = 20,
     is_leading_allowed: bool = True,
 ) -> WorkerOptions:
-    """A worker in a hurry, so that tests need not wait."""
+    """A worker in a hurry, so that tests need not wait. A lease that nobody shall lose is longer than any
+    pause of a busy machine.
+    """
     return WorkerOptions(
         queues={"default": slots},
         beats=Beats(timedelta(seconds=lease), timedelta(seconds=beat)),

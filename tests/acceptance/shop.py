@@ -97,6 +97,14 @@ async def block(ctx: Context, seconds: float) -> str:
 
 
 @app.job(retry=SHORT)
+async def block_later(ctx: Context, gate: str, seconds: float) -> None:
+    note(ctx)
+    await opened(gate)
+    note(ctx, "blocking")
+    time.sleep(seconds)  # noqa: ASYNC251  # that is the point
+
+
+@app.job(retry=SHORT)
 def ponder(ctx: Context, gate: str) -> str:
     """A plain function, in a thread that nobody can stop."""
     note(ctx)
@@ -109,3 +117,8 @@ def ponder(ctx: Context, gate: str) -> str:
 @app.job(retry=SHORT)
 async def greet(name: str) -> str:
     return f"hello {name}"
+
+
+@app.job(retry=SHORT)
+async def wrap(gift: str, ribbon: str) -> str:
+    return f"{gift} with {ribbon}"

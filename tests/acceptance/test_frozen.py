@@ -10,14 +10,14 @@ from acceptance.workers import WorkerProcess, Workers
 
 async def taken_over(shop: Any, books: Books, workers: Workers, kind: str) -> tuple[WorkerProcess, int]:
     """A worker frozen in the middle of a job that another worker runs by now; and that job."""
-    sleeper = await workers.start()
+    sleeper = await workers.start(lease=2)
     handle = await getattr(shop, kind).enqueue("go")
     await until(lambda: books.executions(pid=sleeper.pid) == 1, "it runs")
     if kind == "pay_slowly":
         await until(lambda: books.lines("written"), "it has written")
     await until(lambda: books.leader() == sleeper.id, "it leads")
     sleeper.freeze()
-    other = await workers.start()
+    other = await workers.start(lease=2)
     await until(lambda: books.executions(pid=other.pid) == 1, "the other one runs it")
     assert books.leader() == other.id
     return sleeper, handle.id

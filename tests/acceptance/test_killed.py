@@ -12,7 +12,7 @@ from acceptance.workers import WorkerProcess, Workers
 async def test_a_worker_killed_in_the_middle_of_a_thousand_jobs_loses_and_repeats_nothing(
     shop: Any, books: Books, workers: Workers
 ) -> None:
-    one, other = await workers.start_several(2)
+    one, other = await workers.start_several(2, lease=2)
     await shop.app.enqueue_many([shop.pay.call(number) for number in range(1_000)])
     await until(lambda: books.executions(pid=one.pid) >= 100, "one worker is in the middle of it")
     await frozen_with_leases(one, books)

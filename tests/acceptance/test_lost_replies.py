@@ -1,21 +1,14 @@
 """Replies that never arrive: what the server did is found out, not done again."""
 
-from collections.abc import AsyncIterator, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
 from typing import Any
 
-import psycopg
 import pytest
 
 from acceptance.books import Books, until
+from acceptance.locks import is_quiet, locked, someone_waits
 from acceptance.workers import WorkerProcess, Workers
 from support.proxy import Proxy
-
-# The connections for claims and settles have not been used for a while.
-IS_QUIET = """
-select 1 from pg_stat_activity where datname = current_database() and application_name = 'holdfast/worker'
-having bool_and(state = 'idle' and state_change < clock_timestamp() - interval '300 ms')
-"""
 
 
 @pytest.fixture
@@ -29,24 +22,6 @@ async def worker(dsn: str, proxy: Proxy, workers: Workers) -> WorkerProcess:
     return await workers.start(dsn=proxy.dsn(dsn), lease=30, poll=2)
 
 
-@contextmanager
-def locked(dsn: str, text: str, *params: object) -> Iterator[None]:
-    """Somebody else holds these rows, or this lock, until the block ends."""
-    with psycopg.connect(dsn) as connection:
-        assert connection.execute(text.encode(), params).fetchall()
-        yield
-        connection.rollback()
-
-
-async def someone_waits(books: Books, for_what: str) -> None:
-    """Until a statement of Holdfast's with this in its text waits for a lock."""
-    question = (
-        "select pid from pg_stat_activity where wait_event_type = 'Lock' and query like %s"
-        " and datname = current_database() and pid <> pg_backend_pid()"
-    )
-    await until(lambda: books.run(question, f"%holdfast.{for_what} %"), f"{for_what} waits")
-
-
 async def cut_off(proxy: Proxy) -> None:
     """The server has answered, and the connections die before anybody reads it."""
     await proxy.reply_swallowed()
@@ -58,7 +33,7 @@ async def cut_off(proxy: Proxy) -> None:
 async def test_a_claim_whose_reply_was_cut_off_is_released_with_its_attempt_refunded(
     dsn: str, shop: Any, books: Books, worker: WorkerProcess, proxy: Proxy
 ) -> None:
-    await until(lambda: books.run(IS_QUIET), "no claim is under way")
+    await until(lambda: is_quiet(books), "no claim is under way")
     with locked(dsn, "select id from holdfast.worker where id = %s for update", worker.id):
         job = await shop.pay.enqueue(1)
         await someone_waits(books, "claim")
@@ -82,7 +57,7 @@ async def test_a_settle_whose_reply_was_cut_off_is_known_to_have_settled(
     await until(lambda: books.executions() == 1, "it runs")
     with locked(dsn, "select job from holdfast.lease where job = %s for update", job.id):
         books.open_gate("go")
-        await someone_waits(books, "settle")
+        await someone_waits(books, "complete")
         proxy.swallow_replies()
     await books.all_finished(1)
     await cut_off(proxy)
@@ -102,7 +77,7 @@ async def test_a_transaction_cut_off_before_its_commit_is_rolled_back_and_run_ag
     await until(lambda: books.executions() == 1, "it runs")
     with locked(dsn, "select job from holdfast.lease where job = %s for update", job.id):
         books.open_gate("go")
-        await someone_waits(books, "settle")
+        await someone_waits(books, "complete")
         proxy.reset()
     await books.all_finished(1)
     await worker.stop()

@@ -115,7 +115,7 @@ async def test_a_server_that_is_away_for_five_seconds(
 async def test_a_server_that_is_away_for_longer_than_the_lease(
     own_server: EmbeddedServer, shop: Any, books: Books, workers: Workers
 ) -> None:
-    worker = await workers.start()
+    worker = await workers.start(lease=2)
     held = await shop.wait_then_return.enqueue("go")
     await until(lambda: books.executions() == 1, "it runs")
     stop_now(own_server)

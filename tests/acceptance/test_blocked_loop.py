@@ -1,0 +1,55 @@
+"""A handler that blocks the event loop for longer than the lease loses nothing."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from acceptance.books import Books, until
+from acceptance.locks import is_quiet, locked, someone_waits
+from acceptance.workers import Workers
+
+
+@pytest.mark.requirement("S1.12", "S4.15")
+async def test_a_handler_that_blocks_the_loop_for_twice_the_lease_keeps_everything(
+    shop: Any, books: Books, workers: Workers
+) -> None:
+    blocked = await workers.start(lease=3, beat=0.4)
+    other = await workers.start(lease=3, beat=0.4, slots=1)
+    waiting = await shop.wait_then_return.enqueue("go")
+    await until(lambda: books.executions() == 1, "the other one, or this one, runs it")
+    # In one batch, so that a claim may be under way while the loop is blocked.
+    handles = await shop.app.enqueue_many(
+        [shop.block.call(6.0), *(shop.pay.call(number) for number in range(20))]
+    )
+    books.open_gate("go")
+    assert await handles[0].result("30s") == "blocked"
+    await waiting.result("30s")
+    await books.all_finished(22)
+    await asyncio.gather(blocked.stop(), other.stop())
+    assert books.executions() == 22
+    assert all(books.outcomes(handle.id) == ["succeeded"] for handle in [waiting, *handles])
+    assert not blocked.lines("lost") + other.lines("lost")
+    books.assert_balanced(22)
+    books.assert_effects_once(20)
+
+
+@pytest.mark.requirement("S1.12")
+async def test_a_claim_that_is_answered_while_the_loop_is_blocked_is_not_given_back(
+    dsn: str, shop: Any, books: Books, workers: Workers
+) -> None:
+    worker = await workers.start(lease=10, beat=0.3)
+    blocker = await shop.block_later.enqueue("block", 2.0)
+    await until(lambda: books.executions() == 1, "it runs")
+    await until(lambda: is_quiet(books), "no claim is under way")
+    with locked(dsn, "select id from holdfast.worker where id = %s for update", worker.id):
+        claimed = await shop.pay.enqueue(1)
+        await someone_waits(books, "claim")
+        books.open_gate("block")
+        await until(lambda: books.lines("blocking"), "the loop is blocked")
+    await books.all_finished(2)
+    await worker.stop()
+    assert books.outcomes(blocker.id) == books.outcomes(claimed.id) == ["succeeded"]
+    assert books.executions(claimed.id) == 1
+    assert not worker.lines("never arrived")
+    books.assert_balanced(2)
