@@ -19,6 +19,7 @@ from demo.telling import clock, told
 FRAMES_A_SECOND = 4
 _RUNNING_ROWS = 8
 _OTHER_LINES = 17
+_WIDE = 97
 _LINE_SECONDS = 2.0
 
 _STYLES = {
@@ -58,7 +59,7 @@ class Screen:
         if self._live is not None:
             footer = self._console.render_lines(Text(self._stage.footer))
             rows = max(self._console.height - _OTHER_LINES - len(footer), 4)
-            self._live.update(_frame(picture, self._stage, rows), refresh=True)
+            self._live.update(_frame(picture, self._stage, rows, self._console.width), refresh=True)
             return
         lines = told(picture.events)
         for line in lines[self._told :]:
@@ -83,7 +84,7 @@ def screen(console: Console, stage: Stage) -> Iterator[Screen]:
         yield Screen(console, stage, live)
 
 
-def _frame(picture: Picture, stage: Stage, event_rows: int) -> RenderableType:
+def _frame(picture: Picture, stage: Stage, event_rows: int, width: int) -> RenderableType:
     head = Table.grid(expand=True)
     head.add_column()
     head.add_column(justify="right")
@@ -93,14 +94,14 @@ def _frame(picture: Picture, stage: Stage, event_rows: int) -> RenderableType:
     head.add_row(Text(_orders(stage)), Text(f"{picture.ended} jobs ended, {picture.active} to go"))
     middle = Table.grid(padding=(0, 4, 0, 0))
     middle.add_row(Text("Queues", "bold"), Text("Running", "bold"))
-    middle.add_row(_queues(picture), _running(picture))
+    middle.add_row(_queues(picture), _running(picture, is_narrow=width < _WIDE))
     title = Text("What went wrong, and what became of it", "bold")
     return Group(head, Text(), middle, Text(), title, _events(picture, event_rows), Text(stage.footer, "dim"))
 
 
 def _queues(picture: Picture) -> Table:
     table = _table()
-    table.add_column("queue", no_wrap=True)
+    table.add_column("queue", no_wrap=True, min_width=max(map(len, QUEUES)))
     for title in ("ready", "running", "later", "done", "dead"):
         table.add_column(title, justify="right", no_wrap=True, min_width=len(title))
     for name in QUEUES:
@@ -110,17 +111,17 @@ def _queues(picture: Picture) -> Table:
     return table
 
 
-def _running(picture: Picture) -> Table:
+def _running(picture: Picture, *, is_narrow: bool) -> Table:
     table = _table()
-    table.add_column("job", no_wrap=True, min_width=16)
-    for title, width in (("order", 5), ("attempt", 7), ("for", 6), ("process", 7)):
-        table.add_column(title, justify="right", no_wrap=True, min_width=width)
+    table.add_column("job", no_wrap=True, min_width=15)
+    for title, width in (("order", 5), ("for", 6), ("attempt", 7), ("process", 7)):
+        if not (is_narrow and title in ("attempt", "process")):
+            table.add_column(title, justify="right", no_wrap=True, min_width=width)
     count = len(picture.running)
     shown = picture.running[: _RUNNING_ROWS if count <= _RUNNING_ROWS else _RUNNING_ROWS - 1]
     for row in shown:
-        style = "magenta" if row.is_silent else ""
-        age = f"{row.age.total_seconds():.1f} s"
-        table.add_row(row.kind, row.order_id, str(row.attempt), age, str(row.pid), style=style)
+        cells = (row.kind, row.order_id, f"{row.age.total_seconds():.1f} s", str(row.attempt), str(row.pid))
+        table.add_row(*cells[: len(table.columns)], style="magenta" if row.is_silent else "")
     if count > len(shown):
         table.add_row(Text(f"and {count - len(shown)} more", "dim"))
     for _ in range(_RUNNING_ROWS - count):
