@@ -83,6 +83,17 @@ class NewJob:
         if self.unique_key is not None:
             check_key(self.unique_key)
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether it is one of many that are nothing but due: no other time, no deadline, no unique key."""
+        return (
+            self.unique_key is None
+            and self.delay is None
+            and self.run_at is None
+            and self.deadline_at is None
+            and self.deadline_in is None
+        )
+
 
 def args_json(args: object, *, limit: int = ARGS_LIMIT) -> str:
     """The text of a JSON object, or an error that says what is wrong with it."""

@@ -30,6 +30,7 @@ class Enqueued(NamedTuple):
 
 
 _ENQUEUE = statement("enqueue", Enqueued)
+_ENQUEUE_ONE = statement("enqueue_one", Enqueued)
 _ENQUEUE_UNIQUE = statement("enqueue_unique", Enqueued)
 _REPLACE = statement("replace", int)
 
@@ -38,6 +39,8 @@ def enqueue(
     schema: Schema, jobs: Sequence[NewJob], *, notify: bool, now: datetime | None = None
 ) -> Statement[Enqueued]:
     """Write a batch; answers in its order. An active job with the same unique key stands for a new one."""
+    if len(jobs) == 1 and not notify and jobs[0].is_plain:
+        return _ENQUEUE_ONE.with_params(schema, **_fields(jobs[0]), now=now)
     columns = _columns(jobs)
     if all(job.unique_key is None for job in jobs):
         return _ENQUEUE.with_params(schema, **columns, notify=notify, now=now)
@@ -151,6 +154,23 @@ def _columns(jobs: Sequence[NewJob]) -> dict[str, object]:
         # Arrays inside an array of text: arrays of arrays must be rectangular, and tags are not.
         "tags": [text_array(policy.tags) for policy in policies],
         "origins": [policy.origin for policy in policies],
+    }
+
+
+def _fields(job: NewJob) -> dict[str, object]:
+    policy = job.policy
+    return {
+        "args": job.args,
+        "kind": policy.kind,
+        "queue": policy.queue,
+        "priority": policy.priority,
+        "max_attempts": policy.max_attempts,
+        "backoff": to_json(policy.backoff),
+        "timeout": policy.timeout,
+        "keep": policy.keep,
+        "on_lost": None if policy.on_lost == "retry" else policy.on_lost,
+        "tags": text_array(policy.tags),
+        "origin": policy.origin,
     }
 
 
