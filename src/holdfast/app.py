@@ -211,9 +211,9 @@ class App:
         if conn is not None or call.on_conflict != "existing":
             return (await self.enqueue_many([call], conn=conn))[0]
         here = await self._connections.opened()
-        rows = await hold(enqueue_many(self.schema, (call.job,), notify=False), here.database.run)
+        row = await here.enqueuer.put(call.job)
         here.notifier.tell(wishes((call.job,)))
-        return self._handles([call], rows)[0]
+        return self._handles([call], [row])[0]
 
     def _enqueue_sync(self, call: Call[R], conn: object) -> Handle[R]:
         if conn is not None or call.on_conflict != "existing":

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from holdfast.domain.versions import judge
+from holdfast.enqueuer import Enqueuer
 from holdfast.postgres.availability import Availability
 from holdfast.postgres.blocking import BlockingDatabase
 from holdfast.postgres.database import Database
@@ -26,6 +27,7 @@ class _Async:
     database: Database
     hints: Database
     notifier: Notifier
+    enqueuer: Enqueuer
 
 
 @dataclass(slots=True)
@@ -81,6 +83,7 @@ class Connections:
         opening = self._loops.pop(asyncio.get_running_loop(), None)
         if opening is not None:
             here = await opening
+            await here.enqueuer.finish()
             await here.notifier.finish()
             await here.hints.close()
             await here.database.close()
@@ -112,7 +115,7 @@ class Connections:
             hints = Database(dsn, HINTS, purpose="notifier", availability=together)
             await unless_it_works.enter_async_context(hints)
             unless_it_works.pop_all()
-        return _Async(database, hints, Notifier(hints, self.schema))
+        return _Async(database, hints, Notifier(hints, self.schema), Enqueuer(database, self.schema))
 
     def _open_blocking(self, dsn: Dsn) -> _Blocking:
         together = Availability.of(dsn)
