@@ -8,9 +8,10 @@ import asyncio
 import json
 import sys
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import uvloop
@@ -20,7 +21,7 @@ from benchmarks.peers.peer import Handle, Peer, Producer, Receipt
 from benchmarks.peers.systems import SYSTEMS
 from benchmarks.peers.tally import Tally
 
-Act = Callable[[Peer, str, list[str]], Awaitable[object]]
+Act = Callable[[Peer, str, list[str]], Coroutine[Any, Any, object]]
 
 
 async def prepare(peer: Peer, dsn: str, rest: list[str]) -> object:  # noqa: ARG001  # as all acts

@@ -60,6 +60,6 @@ class _Producer:
 
     async def many(self, receipts: Sequence[Receipt]) -> None:
         for begin in range(0, len(receipts), _CHUNK):
-            payloads = [json.dumps(each.fields()).encode() for each in receipts[begin : begin + _CHUNK]]
-            number = len(payloads)
-            await self._queries.enqueue([_ENTRYPOINT] * number, payloads, [0] * number)
+            chunk = receipts[begin : begin + _CHUNK]
+            payloads: list[bytes | None] = [json.dumps(each.fields()).encode() for each in chunk]
+            await self._queries.enqueue([_ENTRYPOINT] * len(chunk), payloads, [0] * len(chunk))

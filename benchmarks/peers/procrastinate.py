@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from typing import Any
 
 from procrastinate import App, PsycopgConnector
 from procrastinate.tasks import Task
@@ -47,7 +48,7 @@ class Procrastinate:
 
 
 class _Producer:
-    def __init__(self, task: Task[..., None, ...]) -> None:
+    def __init__(self, task: Task[..., Any, ...]) -> None:
         self._task = task
 
     async def one(self, receipt: Receipt) -> None:
@@ -58,7 +59,7 @@ class _Producer:
             await self._task.batch_defer_async(*(each.fields() for each in receipts[begin : begin + _CHUNK]))
 
 
-def _task(app: App, handle: Handle) -> Task[..., None, ...]:
+def _task(app: App, handle: Handle) -> Task[..., Any, ...]:
     async def send_receipt(sent: int, user_id: int, template: str, note: str) -> None:  # noqa: ARG001  # a no-op
         await handle(sent)
 
