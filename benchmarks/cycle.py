@@ -1,7 +1,6 @@
 """Claim and settle: our statements against bare ones, a round of each in turn, on the same tables."""
 
-from collections.abc import Iterator
-from statistics import median
+from collections.abc import Callable, Iterator
 
 from benchmarks import bare
 from benchmarks.bench import Bench
@@ -11,28 +10,33 @@ from benchmarks.session import BATCH, Session, seconds
 
 
 def cycle(bench: Bench) -> Iterator[Figure]:
-    """Both on one database: what one leaves behind, dead rows and full caches, the other meets too."""
-    jobs = BATCH * bench.scale.batches
-    with bench.database() as dsn, Session.on(dsn) as ours, Session.on(dsn) as plain:
-        worker, leader = ours.worker(), Leader(ours)
-        times: dict[str, list[float]] = {"ours": [], "bare": []}
-        for number in range(bench.scale.rounds * 2):
-            name = ("ours", "bare")[number % 2]
-            ours.enqueue(jobs)
-            ours.connection.execute("vacuum holdfast.lease")
-            taken = seconds(lambda: _ours(ours, worker) if name == "ours" else _bare(plain, worker))  # noqa: B023  # called at once
-            times[name].append(taken)
-            leader.once()
-            leader.once()
-            bench.say(f"cycle: {name} {jobs / taken:,.0f} jobs/s")
-    best = {name: jobs / min(those) for name, those in times.items()}
-    ratio = median(b / o for o, b in zip(times["ours"], times["bare"], strict=True))
+    """Both on one database: what one leaves behind, dead rows and full caches, the other meets too.
+
+    Many short rounds and the best of each: whatever else runs on the machine only ever makes a round slower.
+    """
+    jobs = BATCH * bench.scale.batches // 2
+    with bench.database() as dsn, Session.on(dsn) as session:
+        worker, leader = session.worker(), Leader(session)
+        drain: dict[str, Callable[[], None]] = {
+            "ours": lambda: _ours(session, worker),
+            "bare": lambda: _bare(session, worker),
+        }
+        best = dict.fromkeys(drain, float("inf"))
+        for _ in range(bench.scale.rounds * 3):
+            for name, drained in drain.items():
+                session.enqueue(jobs)
+                session.ask("vacuum {schema}.lease")
+                best[name] = min(best[name], seconds(drained))
+                leader.once()
+                leader.once()
+    rate = {name: jobs / taken for name, taken in best.items()}
+    bench.say(f"cycle: {rate['ours']:,.0f} against {rate['bare']:,.0f} jobs/s")
     yield Figure(
         "cycle",
         "claim + settle, against bare SQL",
-        ratio,
+        rate["ours"] / rate["bare"],
         Target("at_least", 0.85, "%"),
-        f"best rounds: {best['ours']:,.0f} against {best['bare']:,.0f} jobs/s",
+        f"best of {bench.scale.rounds * 3} rounds: {rate['ours']:,.0f} against {rate['bare']:,.0f} jobs/s",
     )
 
 

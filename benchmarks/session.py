@@ -39,7 +39,7 @@ class Session:
             yield cls(connection)
 
     def run(self, statement: Statement[T]) -> list[T]:
-        cursor = self.connection.execute(statement.text.encode(), statement.params)
+        cursor = self.connection.execute(statement.text.encode(), statement.params, binary=True)
         return [statement.decode(*row) for row in cursor.fetchall()] if cursor.description else []
 
     def one(self, statement: Statement[T]) -> T:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from operator import attrgetter
 from typing import Literal, NamedTuple, assert_never
 
 from holdfast.domain.json_text import flaw
@@ -118,6 +119,7 @@ _LOOK_AT = {
 }
 _RENEW = statement("renew", Heartbeat, is_repeatable=True)
 _SETTLE = statement("settle", Settled, is_repeatable=True)
+_COMPLETE = statement("complete", Settled, is_repeatable=True)
 _SAVE = statement("save", int, is_repeatable=True)
 
 
@@ -168,22 +170,26 @@ def settle(
     """
     keep = retention or Retention()
     settlements = _in_order(settlements)
-    rows = [_row(settlement.transition) for settlement in settlements]
-    outcomes, delays, errors, results, flags = zip(*rows, strict=True) if rows else ((),) * 5
+    runs = {
+        "workers": number_array([settlement.worker for settlement in settlements]),
+        "jobs": number_array([settlement.job for settlement in settlements]),
+        "runs": number_array([settlement.run for settlement in settlements]),
+        "keep_succeeded": keep.succeeded,
+        "now": now,
+    }
+    outcomes, delays, errors, results, flags = _columns([settlement.transition for settlement in settlements])
+    said = {"results": text_array(results), "flags": text_array(flags)}
+    if not any(outcomes):
+        return _COMPLETE.with_params(schema, **runs, **said)
     return _SETTLE.with_params(
         schema,
-        workers=number_array([settlement.worker for settlement in settlements]),
-        jobs=number_array([settlement.job for settlement in settlements]),
-        runs=number_array([settlement.run for settlement in settlements]),
+        **runs,
+        **said,
         outcomes=text_array(outcomes),
-        delays=None if all(delay is None for delay in delays) else list(delays),
+        delays=list(delays) if any(delay is not None for delay in delays) else None,
         errors=text_array(errors),
-        results=text_array(results),
-        flags=text_array(flags),
-        keep_succeeded=keep.succeeded,
         keep_dead=keep.dead,
         keep_other=keep.other,
-        now=now,
     )
 
 
@@ -221,11 +227,23 @@ def save(schema: Schema, savings: Sequence[Saving], *, now: datetime | None = No
 
 def _in_order(settlements: Sequence[Settlement]) -> list[Settlement]:
     """Each run once, ascending. One that is there twice would be written twice, and fail all the others."""
-    by_run = {settlement.run: settlement for settlement in reversed(settlements)}
-    return [by_run[run] for run in sorted(by_run)]
+    if len({settlement.run for settlement in settlements}) < len(settlements):
+        settlements = list({settlement.run: settlement for settlement in reversed(settlements)}.values())
+    return sorted(settlements, key=attrgetter("run"))
 
 
-_Row = tuple[str | None, timedelta | None, str | None, str | None, str | None]
+_Text = str | None
+_Row = tuple[_Text, timedelta | None, _Text, _Text, _Text]
+_SUCCESS = Complete(result=None, flag=None)
+
+
+def _columns(
+    transitions: Sequence[Transition],
+) -> tuple[Sequence[_Text], Sequence[timedelta | None], Sequence[_Text], Sequence[_Text], Sequence[_Text]]:
+    if all(transition == _SUCCESS for transition in transitions):
+        return (), (), (), (), ()
+    outcomes, delays, errors, results, flags = zip(*map(_row, transitions), strict=True)
+    return outcomes, delays, errors, results, flags
 
 
 def _row(transition: Transition) -> _Row:

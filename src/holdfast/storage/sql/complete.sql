@@ -1,0 +1,65 @@
+-- End runs that succeeded: what settle does, for the usual batch, in which nothing else can come of any run. A
+-- success wins over a cancel request and over a passed deadline. Fence, order of locks, answers and the keys that
+-- are left behind are settle's.
+with clock as materialized (
+  select coalesce(%(now)s::timestamptz, statement_timestamp()) as now
+), asked as materialized (
+  select %(workers)s::text::bigint[] as workers, %(jobs)s::text::bigint[] as jobs, %(runs)s::text::bigint[] as runs,
+         %(results)s::text::text[] as results, %(flags)s::text::text[] as flags
+), gone as (
+  -- Found by arrays, as in settle.
+  delete from {schema}.lease
+   where worker = any((select workers from asked)::bigint[])
+     and job = any((select jobs from asked)::bigint[])
+     and run = (select runs from asked)[width_bucket(run, (select runs from asked))]
+     and job = (select jobs from asked)[width_bucket(run, (select runs from asked))]
+     and worker = (select workers from asked)[width_bucket(run, (select runs from asked))]
+  returning worker, job, run, attempt, started_at
+), ended as materialized (
+  select g.worker, g.job, g.run, g.attempt, g.started_at, j.kind, j.queue, j.unique_key, j.keep
+    from gone g
+   cross join lateral (select kind, queue, unique_key, keep from {schema}.job where id = g.job offset 0) j
+), forgettable as materialized (
+  select job, queue, unique_key, keep from ended where unique_key is not null or keep is not null
+), written as (
+  insert into {schema}.ledger
+         (job, run, started_at, finished_at, keep_until, worker, outcome, attempt, is_final, queue, kind, flag, result)
+  select job, run, started_at, clock.now, clock.now + coalesce(keep, %(keep_succeeded)s::interval),
+         worker, 'succeeded', attempt, true, queue, kind,
+         flags[width_bucket(run, runs)], results[width_bucket(run, runs)]::jsonb
+    from asked, clock, ended
+), freed as (
+  delete from {schema}.unique_key
+   where job = any(array(
+           select f.job
+             from forgettable f
+            cross join lateral (
+              select from {schema}.unique_key
+               where queue = f.queue and key = f.unique_key and job = f.job
+                 for update skip locked) k))
+), forgotten as (
+  delete from {schema}.job where id = any(array(select job from forgettable where keep = interval '0'))
+), unsaved as (
+  delete from {schema}.saved where job = any(array(select job from forgettable where keep = interval '0'))
+), counted as (
+  insert into {schema}.tally (minute, outcome, queue, kind, runs, run_time)
+  select date_trunc('minute', clock.now), 'succeeded', t.queue, t.kind, t.runs, t.run_time
+    from clock,
+         lateral (select queue, kind, count(*) as runs, sum(clock.now - started_at) as run_time
+                    from ended
+                   group by queue, kind) t
+)
+select job, run, 'settled' as answer, 'succeeded' as outcome from ended
+union all
+select a.job, a.run,
+       case when exists (select from {schema}.ledger l where l.job = a.job and l.run = a.run
+                             and coalesce(l.error ->> 'code', '') not in ('lease_lost', 'stale_timeout'))
+            then 'already'
+            when a.run not in (select run from gone)
+             and exists (select from {schema}.lease l where l.worker = a.worker and l.job = a.job and l.run = a.run)
+            then 'moving'
+            else 'lost' end,
+       null
+  from asked, unnest(asked.workers, asked.jobs, asked.runs) as a (worker, job, run)
+ where (select count(*) from ended) < cardinality(asked.runs)
+   and a.run not in (select run from ended)
