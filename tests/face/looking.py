@@ -11,7 +11,7 @@ from psycopg.rows import dict_row
 
 _LONG = 30.0
 _SESSIONS = """
-select count(*) from pg_stat_activity
+select application_name from pg_stat_activity
  where datname = current_database() and backend_type = 'client backend' and pid <> pg_backend_pid()
 """
 
@@ -46,15 +46,15 @@ class Observer:
         assert row is not None
         return row[0]
 
-    def sessions(self) -> int:
-        """The connections of others to this database."""
-        return int(self.value(_SESSIONS))
+    def sessions(self) -> list[str]:
+        """The connections of others to this database, by the names that they give themselves."""
+        return [name for (name,) in self.connection.execute(_SESSIONS)]
 
     def until_alone(self) -> None:
         """A server notices a little later that a connection was closed."""
         deadline = time.monotonic() + _LONG
         while left := self.sessions():
-            assert time.monotonic() < deadline, f"{left} connections stay open"
+            assert time.monotonic() < deadline, f"left open: {left}"
             time.sleep(0.01)
 
     def listen(self, *channels: str) -> None:
