@@ -5,15 +5,14 @@ import logging
 import os
 import socket
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from time import monotonic
 from typing import Any
 
 from holdfast.domain.transition import Release
 from holdfast.domain.versions import judge
-from holdfast.errors import DatabaseError
-from holdfast.postgres.availability import Availability
+from holdfast.errors import DatabaseError, HoldfastError
 from holdfast.postgres.blocking import BlockingDatabase
 from holdfast.postgres.conversation import hold
 from holdfast.postgres.database import Database
@@ -21,11 +20,9 @@ from holdfast.postgres.dsn import Dsn
 from holdfast.postgres.listener import Listener
 from holdfast.postgres.migrations.version import explained, read_version
 from holdfast.postgres.notification import Gap, Notified
-from holdfast.postgres.options import PoolOptions
 from holdfast.postgres.schema import Schema
 from holdfast.storage.migrations import known_version
 from holdfast.storage.runs import Heartbeat, Settlement, renew, settle
-from holdfast.storage.session import SETTINGS
 from holdfast.storage.workers import register, retire
 from holdfast.telemetry.events import Emitter, WorkerStarted, WorkerStopped, WorkerWasLost
 from holdfast.worker.attempts import Attempts
@@ -33,12 +30,12 @@ from holdfast.worker.callers import Caller, Coroutines, Threads
 from holdfast.worker.chores.duties import chores_of
 from holdfast.worker.chores.leader import Leader
 from holdfast.worker.completion import Completion
+from holdfast.worker.connections import Connections
 from holdfast.worker.context import Context
 from holdfast.worker.fetcher import Fetcher
 from holdfast.worker.held import Stop
 from holdfast.worker.keeper import LeaseKeeper
 from holdfast.worker.kind import Kinds, Style
-from holdfast.worker.notifier import HINTS, Notifier
 from holdfast.worker.options import WorkerOptions
 from holdfast.worker.processes import Processes
 from holdfast.worker.service import running
@@ -73,6 +70,7 @@ class Worker:
         self._emitter = emitter
         self._version = version
         self._id: int | None = None
+        self._beginning_anew: asyncio.Task[None] | None = None
         self.stopping = Stopping()
         self.started = asyncio.Event()
 
@@ -83,7 +81,8 @@ class Worker:
 
     async def run(self) -> None:
         """Until `stopping` is asked to drain. Nothing claimed is forgotten on the way out."""
-        async with self._connected() as (hot, calm, blocking, notifier):
+        async with Connections.opened(self._dsn, self._schema) as connections:
+            hot, calm = connections.hot, connections.calm
             await self._check_schema(calm)
             settler = Settler(hot, self._schema, self._options.retention)
             slots = Slots(self._options.queues, lambda: fetcher.slot_freed())  # noqa: PLW0108  # made below
@@ -94,12 +93,12 @@ class Worker:
                     settler,
                     slots=slots,
                     emitter=self._emitter,
-                    complete=self._completing(calm, blocking),
-                    wake=lambda name: notifier.tell({name}),
+                    complete=self._completing(connections),
+                    wake=lambda name: connections.notifier.tell({name}),
                 )
                 leader = self._leader(calm)
                 fetcher = self._fetcher(hot, slots, attempts, settler, leader)
-                keeper = self._keeper(blocking, attempts, fetcher)
+                keeper = self._keeper(connections.leases, attempts, fetcher)
                 listener = self._listener(calm)
                 self._keeper_now, self._attempts, self._fetcher_now = keeper, attempts, fetcher
                 async with listener:
@@ -112,9 +111,15 @@ class Worker:
                             ):
                                 self.started.set()
                                 await self.stopping.draining.wait()
-                                await fetcher.rest()
+                                await self._rest(fetcher)
                             released = await self._drain(attempts, settler)
                         await self._retire(calm, released)
+
+    async def _rest(self, fetcher: Fetcher) -> None:
+        """Wait for a claim under way, but not for ever: what comes too late is released when we retire."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(5):
+                await self.stopping.unless_hurried(fetcher.rest())
 
     async def _drain(self, attempts: Attempts, settler: Settler) -> int:
         """Wait for what runs, then tell it to stop, with its attempts refunded. A second signal hurries."""
@@ -127,40 +132,6 @@ class Worker:
                 await attempts.ended()
                 await settler.drained()
         return released
-
-    @asynccontextmanager
-    async def _connected(self) -> AsyncIterator[tuple[Database, Database, BlockingDatabase, Notifier]]:
-        """Claims and settles have connections of their own, so that no chore or handler is in their way."""
-        together = Availability.of(self._dsn)
-        hot = Database(
-            self._dsn,
-            PoolOptions(pool_min_conns=2, pool_max_conns=2),
-            purpose="worker",
-            session=SETTINGS,
-            availability=together,
-        )
-        calm = Database(
-            self._dsn,
-            PoolOptions(pool_min_conns=1),
-            purpose="chores",
-            session=SETTINGS,
-            availability=together,
-        )
-        blocking = BlockingDatabase(
-            self._dsn,
-            PoolOptions(pool_min_conns=1, reply_timeout="5s", pool_timeout="5s"),
-            purpose="leases",
-            availability=together,
-        )
-        hints = Database(self._dsn, HINTS, purpose="notifier", availability=together)
-        notifier = Notifier(hints, self._schema)
-        async with AsyncExitStack() as stack:
-            await stack.enter_async_context(hot)
-            await stack.enter_async_context(calm)
-            await stack.enter_async_context(hints)
-            stack.callback(blocking.close)
-            stack.push_async_callback(notifier.finish)
-            yield hot, calm, blocking, notifier
 
     async def _check_schema(self, database: Database) -> None:
         known = known_version()
@@ -178,13 +149,13 @@ class Worker:
             finally:
                 threads.close()
 
-    def _completing(self, database: Database, blocking: BlockingDatabase) -> Any:
+    def _completing(self, connections: Connections) -> Any:
         def complete(context: Context, connection: object) -> Completion:
             return Completion(
                 context,
                 connection,
-                database=database,
-                blocking=blocking,
+                database=connections.handlers,
+                blocking=connections.handlers_blocking,
                 schema=self._schema,
                 retention=self._options.retention,
             )
@@ -297,12 +268,18 @@ class Worker:
         while self._id is None and not self.stopping.draining.is_set():
             try:
                 await self._register(self._calm)
+                break
             except DatabaseError as error:
                 _log.debug("registering waits for the database: %s", error)
-                await asyncio.sleep(0.5)
+            except HoldfastError as error:
+                _log.warning("registering anew failed and is tried again: %s", error)
+            await asyncio.sleep(0.5)
 
     async def _retire(self, database: Database, released: int) -> None:
         """Leave nothing behind: a claim whose reply was lost is released too."""
+        if self._beginning_anew is not None:
+            self._beginning_anew.cancel()
+            await asyncio.wait([self._beginning_anew])
         # A beat that finds the row deleted must not take this worker for lost.
         worker, self._id = self._id, None
         if worker is None:
