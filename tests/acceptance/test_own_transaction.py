@@ -1,6 +1,7 @@
 """`ctx.transaction()`: a handler's writes, follow-up jobs and completion, together or not at all."""
 
 import asyncio
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -180,6 +181,45 @@ async def test_a_job_is_completed_once_in_a_run(dsn: str, books: Books) -> None:
             await books.all_finished(1)
     assert len(refused) == 1
     books.assert_effects_once(1)
+
+
+@pytest.mark.parametrize("style", ["coroutine", "thread"])
+async def test_many_open_transactions_hold_up_neither_the_lease_nor_the_chores(
+    dsn: str, books: Books, caplog: pytest.LogCaptureFixture, style: str
+) -> None:
+    may_end, inside = threading.Event(), threading.Semaphore(0)
+    async with App(dsn) as app:
+
+        async def awaited(ctx: Context) -> None:
+            async with ctx.transaction() as conn:
+                await write(ctx, conn)
+                inside.release()
+                while not may_end.is_set():
+                    await asyncio.sleep(0.01)
+
+        def plain(ctx: Context) -> None:
+            with ctx.transaction() as conn:
+                write(ctx, conn)
+                inside.release()
+                may_end.wait(20)
+
+        pay: Any = app.job(name="pay")(awaited if style == "coroutine" else plain)
+
+        @app.job
+        async def follow() -> None:
+            pass
+
+        async with working(app, lease=3):
+            await app.enqueue_many([pay.call() for _ in range(15)])
+            for _ in range(10):  # as many as the pool has connections
+                await until(lambda: inside.acquire(blocking=False), "they are in their transactions")
+            for _ in range(4):
+                await (await follow.using(delay="1s").enqueue()).result("10s")
+            may_end.set()
+            await books.all_finished(19)
+    assert not [line for line in caplog.messages if "lost" in line]
+    books.assert_balanced(19)
+    books.assert_effects_once(15)
 
 
 @pytest.mark.requirement("S2.35")
