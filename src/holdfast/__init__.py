@@ -8,14 +8,18 @@ if TYPE_CHECKING:
     from holdfast.domain.retry import Retry, exponential
     from holdfast.handle import Handle, JobStatus
     from holdfast.job import Call, Job
+    from holdfast.postgres.options import PoolOptions
+    from holdfast.storage.runs import Retention
     from holdfast.worker.asks import Cancel, Fail, RetryLater, Snooze
     from holdfast.worker.context import Context
+    from holdfast.worker.keeper import Beats
     from holdfast.worker.options import WorkerOptions
 
 __version__ = "0.0.1"
 
 __all__ = [
     "App",
+    "Beats",
     "Call",
     "Cancel",
     "Context",
@@ -23,6 +27,8 @@ __all__ = [
     "Handle",
     "Job",
     "JobStatus",
+    "PoolOptions",
+    "Retention",
     "Retry",
     "RetryLater",
     "Snooze",
@@ -36,8 +42,11 @@ _HOMES = {
     "holdfast.domain.retry": ("Retry", "exponential"),
     "holdfast.handle": ("Handle", "JobStatus"),
     "holdfast.job": ("Call", "Job"),
+    "holdfast.postgres.options": ("PoolOptions",),
+    "holdfast.storage.runs": ("Retention",),
     "holdfast.worker.asks": ("Cancel", "Fail", "RetryLater", "Snooze"),
     "holdfast.worker.context": ("Context",),
+    "holdfast.worker.keeper": ("Beats",),
     "holdfast.worker.options": ("WorkerOptions",),
 }
 
