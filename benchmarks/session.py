@@ -51,9 +51,15 @@ class Session:
         with self.connection.transaction():
             return hold_blocking(conversation, self.run)
 
-    def ask(self, text: str, params: Mapping[str, object] | Sequence[object] | None = None) -> list[Any]:
+    def ask(
+        self,
+        text: str,
+        params: Mapping[str, object] | Sequence[object] | None = None,
+        *,
+        binary: bool = False,
+    ) -> list[Any]:
         """SQL of the benchmark's own."""
-        cursor = self.connection.execute(SCHEMA.fill(text).encode(), params)
+        cursor = self.connection.execute(SCHEMA.fill(text).encode(), params, binary=binary)
         return cursor.fetchall() if cursor.description else []
 
     def worker(self) -> int:

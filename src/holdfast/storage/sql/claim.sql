@@ -30,6 +30,8 @@ with me as materialized (
    using picked p
    where r.segment in ({segments})
      and r.segment = p.segment and r.ctid = p.place
+), states as materialized (
+  select exists (select from {schema}.saved where job = any(array(select job from picked))) as is_any
 ), begun as materialized (
   -- The run is drawn here, so that each job's wide row is looked up once, for the lease and for the answer.
   select p.job, nextval('{schema}.run') as run, (p.attempt + 1)::smallint as attempt, clock.now as started_at,
@@ -46,6 +48,7 @@ with me as materialized (
 select ring.version, case when ring.closed_until > clock.now then ring.closed end as closed,
        b.job, b.run, b.attempt, b.kind, b.args::text, b.priority, b.max_attempts, b.backoff::text,
        b.started_at, b.timeout_at, b.created_at, b.deadline_at, b.tags,
-       (select s.state::text from {schema}.saved s where s.job = b.job) as state
+       case when (select is_any from states)
+            then (select s.state::text from {schema}.saved s where s.job = b.job) end as state
   from clock, (select version, closed, closed_until from {schema}.ring order by version desc limit 1) ring
   left join begun b on true
