@@ -27,11 +27,12 @@ DOCS = Path(__file__).parents[2] / "docs" / "reference"
 def main() -> None:
     options = _options()
     extent = Extent.quick() if options.quick else Extent()
+    load = os.getloadavg()[0]
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         with Bench.start(Scale()) as bench:
             figures = [figure for name in options.names for figure in MEASURES[name](bench, extent)]
-            machine = f"{os.cpu_count()} cores, {bench.machine()}"
+            machine = f"{os.cpu_count()} cores, {bench.machine()}, load {load:.1f} before it began"
     except KeyboardInterrupt:
         sys.exit(128 + signal.SIGINT)
     if options.json:

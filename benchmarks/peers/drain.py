@@ -2,10 +2,12 @@
 
 from collections import defaultdict
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from benchmarks.bench import Bench
 from benchmarks.figure import Figure, Target
 from benchmarks.peers.crew import Crew, act, wait_until_finished
+from benchmarks.peers.effort import Effort
 from benchmarks.peers.extent import Extent
 from benchmarks.peers.systems import PEERS
 from benchmarks.session import BATCH, Session, seconds
@@ -14,21 +16,27 @@ _TARGETS = {"pgqueuer": 2.5, "awa": 5.0, "procrastinate": 100.0}
 _BULK_TARGETS = {"pgqueuer": 2.0, "awa": 3.0}
 
 
+class Drained(NamedTuple):
+    """Jobs per second, and what the draining took."""
+
+    enqueued: float
+    rate: float
+    effort: Effort
+
+
 def drain(bench: Bench, extent: Extent) -> Iterator[Figure]:
     """Round by round, so that a change of the machine's mood meets everybody."""
-    drained: dict[str, list[float]] = defaultdict(list)
-    enqueued: dict[str, list[float]] = defaultdict(list)
+    found: dict[str, list[Drained]] = defaultdict(list)
     cycles: list[float] = []
     for _ in range(extent.rounds):
         for system in ("holdfast", *PEERS):
             jobs = extent.slow_jobs if system == "procrastinate" else extent.jobs
-            bulk, rate = drained_once(bench, system, jobs, extent.concurrency)
-            enqueued[system].append(bulk)
-            drained[system].append(rate)
+            found[system].append(drained_once(bench, system, jobs, extent.concurrency))
         cycles.append(_storage_cycle(bench, extent.jobs))
-    ours = max(drained["holdfast"])
+    best = {system: max(each, key=lambda one: one.rate) for system, each in found.items()}
+    ours = best["holdfast"].rate
     for system, target in _TARGETS.items():
-        theirs = max(drained[system])
+        theirs = best[system].rate
         jobs = extent.slow_jobs if system == "procrastinate" else extent.jobs
         yield Figure(
             "drain",
@@ -46,7 +54,7 @@ def drain(bench: Bench, extent: Extent) -> Iterator[Figure]:
         f"{ours:,.0f} against {max(cycles):,.0f} jobs/s",
     )
     for system, target in _BULK_TARGETS.items():
-        mine, theirs = max(enqueued["holdfast"]), max(enqueued[system])
+        mine, theirs = (max(one.enqueued for one in found[name]) for name in ("holdfast", system))
         yield Figure(
             "bulk",
             f"bulk enqueue of {extent.jobs:,} jobs, against {system}",
@@ -60,7 +68,8 @@ def processes(bench: Bench, extent: Extent) -> Iterator[Figure]:
     rates: dict[int, list[float]] = defaultdict(list)
     for _ in range(extent.rounds):
         for number in (1, 2, 4):
-            rates[number].append(drained_once(bench, "holdfast", extent.jobs, extent.concurrency, number)[1])
+            ran = drained_once(bench, "holdfast", extent.jobs, extent.concurrency, number)
+            rates[number].append(ran.rate)
     one = max(rates[1])
     for number in (2, 4):
         together = max(rates[number])
@@ -73,26 +82,27 @@ def processes(bench: Bench, extent: Extent) -> Iterator[Figure]:
         )
 
 
-def drained_once(
-    bench: Bench, system: str, jobs: int, concurrency: int, processes: int = 1
-) -> tuple[float, float]:
-    """Jobs per second enqueued, and drained: from the first that is handled until all are finished."""
+def drained_once(bench: Bench, system: str, jobs: int, concurrency: int, processes: int = 1) -> Drained:
+    """Enqueued, and drained: from the first job that is handled until all are finished."""
     with bench.database() as dsn:
         unfinished = act("prepare", system, dsn)
         bulk = jobs / act("bulk", system, dsn, jobs)
         with Crew.start(system, dsn, concurrency=concurrency, processes=processes) as crew:
+            workers = [child.pid for child in crew.children]
+            at_first = Effort.so_far(dsn, workers)
             crew.begin()
             # The one more is what the producer warmed itself up with.
             began = crew.wait_for(1, within=60)
             before = crew.tally.total
             crew.wait_for(jobs + 1, within=600)
             ended = wait_until_finished(dsn, unfinished)
+            effort = Effort.so_far(dsn, workers).since(at_first, jobs)
             crew.begun()
             crew.end()
     rate = (jobs + 1 - before) / (ended - began)
     of = f" in {processes} processes" if processes > 1 else ""
-    bench.say(f"{system}: enqueued {bulk:,.0f} jobs/s, drained {rate:,.0f} jobs/s{of}")
-    return bulk, rate
+    bench.say(f"{system}: enqueued {bulk:,.0f} jobs/s, drained {rate:,.0f} jobs/s{of}, {effort}")
+    return Drained(bulk, rate, effort)
 
 
 def _storage_cycle(bench: Bench, jobs: int) -> float:

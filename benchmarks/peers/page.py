@@ -26,6 +26,8 @@ Written by `make bench-peers`: {machine}.
 - **Drain** counts from the first job that is handled until the database itself says that none is left
   unfinished. procrastinate, which fetches its jobs one by one, is given {slow_jobs:,} jobs instead of
   {jobs:,}: its rate does not rise with their number.
+- **CPU** is that of the worker's process and, behind the plus sign, that of the whole server, start-up
+  included: the figure to look at where the machine was busy with something else.
 - **Claim + settle alone** are Holdfast's own statements, 200 jobs at a time, over one connection with
   nothing around them.
 - **Single enqueue** and the bare INSERT use psycopg in one process with as many connections as producers.

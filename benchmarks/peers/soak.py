@@ -16,7 +16,7 @@ _WINDOW = 10.0
 
 
 def soak(bench: Bench, extent: Extent) -> Iterator[Figure]:
-    _, full = drained_once(bench, "holdfast", extent.jobs, extent.concurrency)
+    full = drained_once(bench, "holdfast", extent.jobs, extent.concurrency).rate
     rates, resident = _run(bench, extent)
     steady = mean(rates)
     # The first windows fill caches, and nothing is old enough to be pruned.
