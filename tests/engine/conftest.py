@@ -8,5 +8,5 @@ settings.register_profile("unhurried", _UNHURRIED)
 settings.load_profile("unhurried")
 
 _DRIVEN = settings(_UNHURRIED, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
-settings.register_profile("engine", _DRIVEN, max_examples=100, stateful_step_count=40)
-settings.register_profile("deep", _DRIVEN, max_examples=1_200, stateful_step_count=80)
+settings.register_profile("engine", _DRIVEN, max_examples=120, stateful_step_count=40)
+settings.register_profile("deep", _DRIVEN, max_examples=1_000, stateful_step_count=80)

@@ -94,7 +94,7 @@ class EngineMachine(Producing, Working, Leading, Operating):
 
 @pytest.mark.timeout(7_200)
 @pytest.mark.requirement(
-    "S0.24", "S2.11", "S2.12", "S2.13", "S3.26", "S3.30", "S4.6", "S4.13", "S4.20", "S4.21"
+    "S0.24", "S1.29", "S2.11", "S2.12", "S2.13", "S3.26", "S3.30", "S4.6", "S4.13", "S4.20", "S4.21"
 )
 def test_every_job_is_in_one_place_and_every_run_is_accounted_for_whatever_happens(dsn: str) -> None:
     asked = settings.get_current_profile_name()

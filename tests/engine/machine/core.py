@@ -71,10 +71,15 @@ def stale(machine: Core) -> list[Claim]:
     return [claim for claim in machine.claims if claim not in held]
 
 
-def superseded(machine: Core) -> list[Claim]:
-    """Claims of jobs that run again."""
+def late(machine: Core) -> list[Claim]:
+    """The most telling of stale claims: of jobs that run again, perhaps at the same worker, so that only the
+    run tells the two apart; or else of runs that were taken away.
+    """
     running = set(running_jobs(machine))
-    return [claim for claim in stale(machine) if claim[1] in running]
+    old = stale(machine)
+    lost = {entry.run for job in machine.model.jobs.values() for entry in job.entries if entry.is_taken_away}
+    again = [claim for claim in old if claim[1] in running]
+    return again or [claim for claim in old if claim[2] in lost] or old
 
 
 def all_jobs(machine: Core) -> list[int]:

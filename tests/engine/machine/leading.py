@@ -138,9 +138,10 @@ class Leading(Core):
             case "close":
                 self.close(segment, SECOND if is_late else MINUTE, is_late=is_late)
             case "truncate":
-                self.turn((segment + 1) % len(SEGMENTS), is_late=False)
-                self.close(segment, MINUTE, is_late=is_late)
-                self.truncate(segment)
+                was_current = self.model.ring.current
+                self.turn(segment, is_late=False)
+                self.close(was_current, MINUTE, is_late=is_late)
+                self.truncate(was_current)
             case "reopen":
                 self.reopen(segment)
             case _:

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
 from engine.machine.asking import ALL_KINDS, ALL_QUEUES, STATES, outcomes, transitions
-from engine.machine.core import Claim, Core, all_workers, live, one_of, some_of, stale, superseded
+from engine.machine.core import Claim, Core, all_workers, late, live, one_of, some_of, stale
 from engine.machine.places import Running, Worker
 from holdfast.domain.outcome import Outcome
 from holdfast.domain.transition import Release, Run, Transition, decide
@@ -114,16 +114,21 @@ class Working(Core):
             self.model.workers[worker].memory.discard(run)
 
     @precondition(lambda self: bool(stale(self)))
-    @rule(claims=some_of(stale), late=st.lists(transitions, min_size=3, max_size=3))
-    def settle_too_late(self, claims: list[Claim], late: list[Transition]) -> None:
-        settlements = [Settlement(*claim, each) for claim, each in zip(claims, late, strict=False)]
+    @rule(claims=some_of(late) | some_of(stale), wishes=st.lists(transitions, min_size=3, max_size=3))
+    def settle_too_late(self, claims: list[Claim], wishes: list[Transition]) -> None:
+        settlements = [Settlement(*claim, wish) for claim, wish in zip(claims, wishes, strict=False)]
         assert all(answer.answer in ("already", "lost") for answer in self.send(settlements))
 
-    @precondition(lambda self: bool(superseded(self)))
-    @rule(claims=some_of(superseded), late=st.lists(transitions, min_size=3, max_size=3))
-    def settle_an_earlier_run(self, claims: list[Claim], late: list[Transition]) -> None:
-        """The job runs again, perhaps at the same worker: only the run tells the two apart."""
-        self.settle_too_late(claims, late)
+    @precondition(lambda self: bool(live(self)))
+    @rule(claim=one_of(live), wish=transitions)
+    def settle_what_was_given_back(self, claim: Claim, wish: Transition) -> None:
+        """The same worker may have the job again by then: only the run tells the two apart."""
+        worker, job, run = claim
+        self.send([Settlement(worker, job, run, Release())])
+        self.model.workers[worker].memory.discard(run)
+        self.take(worker, self.model.jobs[job].new.policy.queue, ALL_KINDS, 4, is_reply_lost=False)
+        self.save([claim], STATES[0])
+        self.settle_too_late([claim], [wish])
 
     @precondition(lambda self: bool(live(self)))
     @rule(claim=one_of(live), other=one_of(all_workers), transition=transitions)
@@ -135,7 +140,9 @@ class Working(Core):
             assert all(answer.answer == "lost" for answer in self.send(batch))
 
     @precondition(lambda self: bool(live(self)))
-    @rule(claims=some_of(live) | some_of(lambda self: self.claims), state=st.sampled_from(STATES))
+    @rule(
+        claims=some_of(live) | some_of(lambda self: late(self) or live(self)), state=st.sampled_from(STATES)
+    )
     def save(self, claims: list[Claim], state: str) -> None:
         savings = [Saving(*claim, state=state) for claim in claims]
         taken = self.engine.run(runs.save(SCHEMA, savings, now=self.now))
