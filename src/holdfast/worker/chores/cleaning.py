@@ -1,6 +1,8 @@
 """Chores that keep cost flat: turn the ring, fold counters, prune what was kept long enough."""
 
+import asyncio
 from datetime import timedelta
+from time import monotonic
 
 from holdfast.domain.ring import SEGMENTS, Pace, next_moves
 from holdfast.errors import Conflict
@@ -12,6 +14,11 @@ from holdfast.storage.ring import LEFTOVERS, close, gather, look_at_ring, park, 
 from holdfast.worker.chores.moving import LowWater
 from holdfast.worker.chores.pace import Did
 
+# Claims learn with their next answer that a segment is closed: only those under way still hold it.
+_TRIES = 40
+_PAUSE = 0.01
+# Who holds it after that is no claim, but a transaction that somebody keeps open.
+_LEAVE_ALONE = 5.0
 _FOLDED = 10_000
 _PRUNED = 1_000
 _KEEP_COUNTERS = timedelta(days=8)
@@ -24,6 +31,7 @@ class RingTurner:
         self._database = database
         self._schema = schema
         self._pace = pace or Pace()
+        self._alone_until: dict[int, float] = {}
 
     async def once(self) -> Did:
         ring = await self._database.run_one(look_at_ring(self._schema))
@@ -53,16 +61,27 @@ class RingTurner:
         await self._database.run_one(gather(self._schema, segment=segment))
 
     async def _clear(self, segment: int) -> None:
-        """Close, truncate, open. Somebody who uses the segment just now makes it wait for the next time."""
+        """Close, truncate, open. Somebody who uses the segment for long makes it wait for another time."""
+        if monotonic() < self._alone_until.get(segment, 0.0):
+            return
         if not await self._database.run(close(self._schema, segment=segment, version=await self._version())):
             return
+        try:
+            for _ in range(_TRIES):
+                if await self._is_done_with(segment):
+                    return
+                await asyncio.sleep(_PAUSE)
+            self._alone_until[segment] = monotonic() + _LEAVE_ALONE
+        finally:
+            await self._database.run(reopen(self._schema, segment=segment))
+
+    async def _is_done_with(self, segment: int) -> bool:
         try:
             async with self._database.transaction() as transaction:
                 await hold(truncate(self._schema, segment=segment), transaction.run)
         except Conflict:
-            pass
-        finally:
-            await self._database.run(reopen(self._schema, segment=segment))
+            return False
+        return True
 
 
 class Unparker:

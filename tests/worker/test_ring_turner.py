@@ -1,0 +1,75 @@
+"""The ring is cleared although claims are always under way, and left alone while a transaction holds it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any
+
+import psycopg
+import pytest
+
+from holdfast.domain.ring import Pace
+from holdfast.postgres.database import Database
+from holdfast.postgres.schema import Schema
+from holdfast.worker.chores.cleaning import RingTurner
+from support.engine import SCHEMA, Engine
+
+AT_ONCE = Pace(full=1, old=timedelta())
+
+
+@pytest.fixture
+async def database(dsn: str) -> AsyncIterator[Database]:
+    async with Database(dsn) as database:
+        yield database
+
+
+@pytest.fixture
+async def claim_under_way(dsn: str) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
+    """Reads the segment that is now drained and no longer current."""
+    with Engine.on(dsn, now=None) as engine:
+        worker = engine.worker()
+        engine.enqueue()
+        [claimed] = engine.claim(worker)
+        engine.connection.execute("update holdfast.ring set current = 1, version = version + 1")
+        assert claimed.job is not None
+    async with await psycopg.AsyncConnection.connect(dsn) as connection:
+        await connection.execute("lock table holdfast.ready_0 in row share mode")
+        yield connection
+
+
+async def test_a_segment_is_cleared_as_soon_as_the_claims_under_way_have_ended(
+    dsn: str, database: Database, claim_under_way: psycopg.AsyncConnection[Any]
+) -> None:
+    turning = asyncio.create_task(RingTurner(database, Schema(), AT_ONCE).once())
+    await until(dsn, "select closed = 0 from holdfast.ring")
+    await claim_under_way.rollback()
+    async with asyncio.timeout(20):
+        await turning
+    assert await value(dsn, "select pg_relation_size('holdfast.ready_0')") == 0
+    assert await value(dsn, "select closed from holdfast.ring") is None
+
+
+async def test_a_segment_that_somebody_keeps_is_opened_again_and_left_alone_for_a_while(
+    dsn: str, database: Database, claim_under_way: psycopg.AsyncConnection[Any]
+) -> None:
+    turner = RingTurner(database, SCHEMA, AT_ONCE)
+    async with asyncio.timeout(60):
+        await turner.once()
+    assert await value(dsn, "select closed from holdfast.ring") is None
+    version = await value(dsn, "select version from holdfast.ring")
+    await turner.once()
+    assert await value(dsn, "select version from holdfast.ring") == version
+    assert await value(dsn, "select pg_relation_size('holdfast.ready_0')") > 0
+
+
+async def until(dsn: str, question: str) -> None:
+    async with asyncio.timeout(20):
+        while not await value(dsn, question):  # noqa: ASYNC110  # it happens in Postgres
+            await asyncio.sleep(0.005)
+
+
+async def value(dsn: str, question: str) -> Any:
+    async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:
+        row = await (await connection.execute(question.encode())).fetchone()
+    assert row is not None
+    return row[0]
