@@ -205,12 +205,17 @@ class SchemaError(HoldfastError):
     """Code and database do not fit each other."""
 
 
+def _migrate(schema: str) -> str:
+    """The command that helps, for this schema."""
+    return "holdfast migrate" if schema == "holdfast" else f"holdfast migrate --schema {schema}"
+
+
 class SchemaOutdated(SchemaError):
     def __init__(self, *, found: int, needed: int, schema: str) -> None:
         self.found, self.needed, self.schema = found, needed, schema
         state = f"is at {found}" if found else "has not been created"
         super().__init__(
-            f'database schema "{schema}" {state}, this release needs {needed}: run "holdfast migrate"'
+            f'database schema "{schema}" {state}, this release needs {needed}: run "{_migrate(schema)}"'
         )
 
 
@@ -219,7 +224,7 @@ class SchemaNotFound(SchemaError):
         self.schema, self.reason, self.sqlstate = schema, reason, sqlstate
         super().__init__(
             f'this database lacks what Holdfast needs in schema "{schema}" ({reason}), so nothing was '
-            'written: run "holdfast migrate" on it, or pass a connection to the database that was migrated'
+            f'written: run "{_migrate(schema)}" on it, or pass a connection to the database that was migrated'
         )
 
 

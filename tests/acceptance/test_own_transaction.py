@@ -194,8 +194,7 @@ async def test_many_open_transactions_hold_up_neither_the_lease_nor_the_chores(
             async with ctx.transaction() as conn:
                 await write(ctx, conn)
                 inside.release()
-                while not may_end.is_set():
-                    await asyncio.sleep(0.01)
+                await asyncio.to_thread(may_end.wait, 20)
 
         def plain(ctx: Context) -> None:
             with ctx.transaction() as conn:

@@ -11,7 +11,9 @@ from urllib.parse import quote
 import psycopg
 
 from borrowed.callers import django_on, parts
-from borrowed.notes import write_silently
+from holdfast.postgres.migrations.runner import migrate
+from holdfast.postgres.schema import Schema
+from holdfast.storage.migrations import packaged
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "use-your-own-transaction.md"
 
@@ -24,13 +26,17 @@ def as_url(dsn: str) -> str:
 
 
 def test_every_example_commits_what_it_wrote(dsn: str, observer: psycopg.Connection) -> None:
+    with psycopg.connect(dsn) as owner:
+        migrate(owner, Schema(), packaged())
     observer.execute("drop table if exists orders; create table orders (item text)")
     imports, *examples = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
     assert len(examples) == 7
     with django_on(dsn):
         for number, example in enumerate(examples, 1):
-            run(imports + example, dsn=as_url(dsn), statement=write_silently(f"note {number}"))
-            counts = observer.execute("select (select count(*) from orders), (select count(*) from note)")
+            run(imports + example, dsn=as_url(dsn))
+            counts = observer.execute(
+                "select (select count(*) from orders), (select count(*) from holdfast.jobs)"
+            )
             assert counts.fetchone() == (number, number), example
 
 

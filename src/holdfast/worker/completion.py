@@ -18,6 +18,8 @@ from holdfast.worker.ownership import committing, committing_blocking
 if TYPE_CHECKING:
     from holdfast.worker.context import Context
 
+NO_RESULT = "completed_in_transaction"
+
 
 class Completion:
     """Entered by `async with` or by `with`. The job is completed as the last statement before the commit, so
@@ -52,6 +54,9 @@ class Completion:
         else:
             transaction = await self._async_stack.enter_async_context(self._database.transaction())
             self._own = transaction.connection
+            # psycopg's own block inside of ours: it refuses commit() and rollback() on the connection, each
+            # of which would tear the writes from the completion.
+            await self._async_stack.enter_async_context(self._own.transaction())
         return self._own
 
     async def __aexit__(
@@ -73,6 +78,7 @@ class Completion:
         else:
             transaction = self._stack.enter_context(self._blocking.transaction())
             self._own = transaction.connection
+            self._stack.enter_context(self._own.transaction())
         return self._own
 
     def __exit__(
@@ -112,5 +118,6 @@ class Completion:
 
     def _statement(self) -> Statement[Settled]:
         held = self._context._held  # noqa: SLF001  # the other half of one idea
-        settlement = Settlement(held.worker, held.job, held.run, Complete("null", None))
+        # What the handler returns comes after this commit, so that it cannot be kept: the flag says so.
+        settlement = Settlement(held.worker, held.job, held.run, Complete(None, NO_RESULT))
         return settle(self._schema, [settlement], retention=self._retention)

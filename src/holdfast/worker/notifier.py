@@ -4,6 +4,7 @@ A NOTIFY inside the enqueue's own transaction takes a lock that all such commits
 """
 
 import asyncio
+import atexit
 import logging
 import queue
 import threading
@@ -93,11 +94,16 @@ class BlockingNotifier:
     def tell(self, names: set[str]) -> None:
         with self._lock:
             if self._thread is None or not self._thread.is_alive():
+                # A short script must not end before it was said; then nothing can be opened any more.
+                self._database.open()
+                atexit.register(self.finish)
                 self._thread = threading.Thread(target=self._send, name="holdfast-notifier", daemon=True)
                 self._thread.start()
         self._wishes.put(names)
 
     def finish(self) -> None:
+        """Until everything was said, within a bound."""
+        atexit.unregister(self.finish)
         thread = self._thread
         if thread is not None and thread.is_alive():
             self._wishes.put(None)

@@ -1,0 +1,81 @@
+"""`ctx.transaction()`: nothing inside of it can tear the writes from the completion."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from holdfast import App, Context, Retry
+from holdfast.errors import JobEnded
+
+SHORT = """\
+import sys
+from holdfast import App
+
+app = App(sys.argv[1])
+
+
+@app.job
+def note() -> None: ...
+
+
+note.enqueue_sync()
+"""
+
+
+@pytest.mark.parametrize("verb", ["commit", "rollback"])
+@pytest.mark.parametrize("is_async", [True, False])
+async def test_a_commit_or_rollback_inside_is_refused_and_nothing_is_written(
+    dsn: str, verb: str, is_async: bool
+) -> None:
+    app = App(dsn)
+    with psycopg.connect(dsn, autocommit=True) as observer:
+        observer.execute("create table paid (job bigint)")
+
+        async def awaited(ctx: Context) -> None:
+            async with ctx.transaction() as conn:
+                await conn.execute("insert into paid values (%s)", [ctx.job.id])
+                await getattr(conn, verb)()
+
+        def plain(ctx: Context) -> None:
+            with ctx.transaction() as conn:
+                conn.execute("insert into paid values (%s)", [ctx.job.id])
+                getattr(conn, verb)()
+
+        function: Any = awaited if is_async else plain
+        pay = app.job(name="pay", retry=Retry(max_attempts=1))(function)
+        async with app, app.worker():
+            with pytest.raises(JobEnded, match=f"(?i)explicit {verb}.. forbidden"):
+                await (await pay.enqueue()).result("20s")
+        assert observer.execute("select count(*) from paid").fetchone() == (0,)
+
+
+async def test_what_is_returned_after_the_commit_is_not_kept_and_the_handle_gives_none(dsn: str) -> None:
+    app = App(dsn)
+
+    @app.job
+    async def pay(ctx: Context) -> str:
+        async with ctx.transaction():
+            pass
+        return "paid"
+
+    async with app, app.worker():
+        assert await (await pay.enqueue()).result("20s") is None
+
+
+def test_a_short_script_says_that_it_has_enqueued_before_it_ends(dsn: str, tmp_path: Path) -> None:
+    (tmp_path / "short.py").write_text(SHORT)
+    with psycopg.connect(dsn, autocommit=True) as listening:
+        listening.execute('listen "holdfast.ready"')
+        done = subprocess.run(
+            [sys.executable, "-W", "error", "short.py", dsn],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        assert [heard.payload for heard in listening.notifies(timeout=10, stop_after=1)] == ["default"]
