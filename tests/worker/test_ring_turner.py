@@ -49,17 +49,37 @@ async def test_a_segment_is_cleared_as_soon_as_the_claims_under_way_have_ended(
     assert await value(dsn, "select closed from holdfast.ring") is None
 
 
-async def test_a_segment_that_somebody_keeps_is_opened_again_and_left_alone_for_a_while(
+async def test_a_drained_segment_that_somebody_holds_stays_closed_until_a_row_appears_in_it(
     dsn: str, database: Database, claim_under_way: psycopg.AsyncConnection[Any]
 ) -> None:
     turner = RingTurner(database, SCHEMA, AT_ONCE)
-    async with asyncio.timeout(60):
+    await claim_under_way.execute(
+        "insert into holdfast.ready (queue, priority, job, segment, kind, attempt)"
+        " values ('default', 5, 7, 0, 'mail', 0)"
+    )
+    for _ in range(2):
         await turner.once()
-    assert await value(dsn, "select closed from holdfast.ring") is None
-    version = await value(dsn, "select version from holdfast.ring")
+        assert await value(dsn, "select closed from holdfast.ring") == 0
+    await claim_under_way.commit()
     await turner.once()
-    assert await value(dsn, "select version from holdfast.ring") == version
+    assert await value(dsn, "select closed from holdfast.ring") is None
+    assert await value(dsn, "select count(*) from holdfast.ready") == 1
+
+
+async def test_while_one_segment_is_held_the_others_are_cleared(
+    dsn: str, database: Database, claim_under_way: psycopg.AsyncConnection[Any]
+) -> None:
+    turner = RingTurner(database, SCHEMA, AT_ONCE)
+    await turner.once()
+    with Engine.on(dsn, now=None) as engine:
+        worker = engine.worker()
+        engine.enqueue()
+        engine.claim(worker)
+        engine.connection.execute("update holdfast.ring set current = 2, version = version + 1")
+    await turner.once()
+    assert await value(dsn, "select pg_relation_size('holdfast.ready_1')") == 0
     assert await value(dsn, "select pg_relation_size('holdfast.ready_0')") > 0
+    assert await value(dsn, "select closed from holdfast.ring") == 0
 
 
 async def until(dsn: str, question: str) -> None:

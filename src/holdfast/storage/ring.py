@@ -24,6 +24,7 @@ def _ring(  # noqa: PLR0917  # called with the columns of a row
 
 
 _LOOK = statement("ring_look", _ring, is_repeatable=True)
+_VERSION = statement("ring_version", int, is_repeatable=True)
 _TURN = statement("ring_turn", int)
 _CLOSE = statement("ring_close", int)
 _OPEN = statement("ring_open", int)
@@ -42,6 +43,11 @@ _LOCKS, _DRAINED, _TRUNCATES, _GATHERS, _PARKS = (
 def look_at_ring(schema: Schema, *, now: datetime | None = None) -> Statement[Ring]:
     """Read what `next_moves` decides from."""
     return _LOOK.with_params(schema, now=now)
+
+
+def ring_version(schema: Schema) -> Statement[int]:
+    """Read only what `turn` and `close` want to know."""
+    return _VERSION.with_params(schema)
 
 
 def turn(schema: Schema, *, to: int, version: int, now: datetime | None = None) -> Statement[int]:

@@ -10,7 +10,18 @@ from holdfast.postgres.conversation import hold
 from holdfast.postgres.database import Database
 from holdfast.postgres.schema import Schema
 from holdfast.storage.chores import fold, prune, prune_counters
-from holdfast.storage.ring import LEFTOVERS, close, gather, look_at_ring, park, reopen, truncate, turn, unpark
+from holdfast.storage.ring import (
+    LEFTOVERS,
+    close,
+    gather,
+    look_at_ring,
+    park,
+    reopen,
+    ring_version,
+    truncate,
+    turn,
+    unpark,
+)
 from holdfast.worker.chores.moving import LowWater
 from holdfast.worker.chores.pace import Did
 
@@ -18,26 +29,37 @@ from holdfast.worker.chores.pace import Did
 _TRIES = 40
 _PAUSE = 0.01
 # Who holds it after that is no claim, but a transaction that somebody keeps open.
-_LEAVE_ALONE = 5.0
+_TRY_AGAIN = 5.0
 _FOLDED = 10_000
 _PRUNED = 1_000
 _KEEP_COUNTERS = timedelta(days=8)
 
 
 class RingTurner:
-    """Turns the ring, and clears what is behind it."""
+    """Turns the ring, and clears what is behind it.
+
+    A drained segment that cannot be truncated, since a transaction that enqueued into it is still open, is
+    kept closed: else every claim would step over its dead rows for as long as that takes. Should a row
+    appear in it, it is opened again.
+    """
 
     def __init__(self, database: Database, schema: Schema, pace: Pace | None = None) -> None:
         self._database = database
         self._schema = schema
         self._pace = pace or Pace()
-        self._alone_until: dict[int, float] = {}
+        self._try_at: dict[int, float] = {}
 
     async def once(self) -> Did:
         ring = await self._database.run_one(look_at_ring(self._schema))
         moves = next_moves(ring, self._pace)
+        kept = ring.closed if ring.closed in moves.clear else None
+        if ring.closed is not None and kept is None:
+            await self._reopen(ring.closed)
         for segment in moves.clear:
-            await self._clear(segment)
+            if monotonic() >= self._try_at.get(segment, 0.0):
+                kept = await self._clear(segment, kept)
+        if kept is not None:
+            await self._close(kept)
         if moves.turn_to is not None:
             await self._database.run(turn(self._schema, to=moves.turn_to, version=await self._version()))
         elif moves.gather is not None:
@@ -49,7 +71,7 @@ class RingTurner:
         return Did(again_in=0.5 if is_busy else None)
 
     async def _version(self) -> int:
-        return (await self._database.run_one(look_at_ring(self._schema))).version
+        return await self._database.run_one(ring_version(self._schema))
 
     async def _park(self, segment: int) -> None:
         while await self._database.run_one(park(self._schema, segment=segment)) == LEFTOVERS:
@@ -60,20 +82,26 @@ class RingTurner:
         await self._park(segment)
         await self._database.run_one(gather(self._schema, segment=segment))
 
-    async def _clear(self, segment: int) -> None:
-        """Close, truncate, open. Somebody who uses the segment for long makes it wait for another time."""
-        if monotonic() < self._alone_until.get(segment, 0.0):
-            return
-        if not await self._database.run(close(self._schema, segment=segment, version=await self._version())):
-            return
-        try:
-            for _ in range(_TRIES):
-                if await self._is_done_with(segment):
-                    return
-                await asyncio.sleep(_PAUSE)
-            self._alone_until[segment] = monotonic() + _LEAVE_ALONE
-        finally:
-            await self._database.run(reopen(self._schema, segment=segment))
+    async def _clear(self, segment: int, kept: int | None) -> int | None:
+        """Close, truncate, open. Answers the segment to keep closed: this one, if somebody holds it."""
+        if kept is not None and kept != segment:
+            await self._reopen(kept)
+        if not await self._close(segment):
+            return kept
+        for _ in range(_TRIES):
+            if await self._is_done_with(segment):
+                await self._reopen(segment)
+                return None if kept == segment else kept
+            await asyncio.sleep(_PAUSE)
+        self._try_at[segment] = monotonic() + _TRY_AGAIN
+        return segment
+
+    async def _close(self, segment: int) -> bool:
+        closing = close(self._schema, segment=segment, version=await self._version())
+        return bool(await self._database.run(closing))
+
+    async def _reopen(self, segment: int) -> None:
+        await self._database.run(reopen(self._schema, segment=segment))
 
     async def _is_done_with(self, segment: int) -> bool:
         try:
