@@ -13,7 +13,7 @@ from datetime import timedelta
 from multiprocessing.context import SpawnProcess
 from typing import Any
 
-from benchmarks.leader import Done, leading
+from benchmarks.leader import leading
 from benchmarks.session import SCHEMA, Session
 from benchmarks.snapshot import enqueueing, pinned
 from holdfast.storage import runs
@@ -66,10 +66,11 @@ class Shared:
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """Jobs finished in each second, and what the leader did meanwhile."""
+    """Jobs finished in each second; how often the ring changed meanwhile, and how many jobs are put aside."""
 
     by_second: list[int]
-    done: Done
+    changes: int
+    parked: int
 
     @property
     def rate(self) -> float:
@@ -85,7 +86,7 @@ class Ran:
 def run(dsn: str, seconds: int) -> Ran:
     """All at once, with a pinned snapshot and a caller's transaction that stays open throughout."""
     shared = Shared.make(seconds)
-    with pinned(dsn), enqueueing(dsn), leading(dsn) as leader, _crowd(dsn, shared) as crowd:
+    with pinned(dsn), enqueueing(dsn), leading(dsn), _crowd(dsn, shared) as crowd:
         for _ in crowd:
             if not shared.ready.acquire(timeout=_PATIENCE):
                 raise RuntimeError("a process of the crowd did not get ready")
@@ -96,7 +97,11 @@ def run(dsn: str, seconds: int) -> Ran:
             if process.exitcode != 0:
                 raise RuntimeError(f"{process.name} ended with {process.exitcode}")
     totals = [sum(those[second] for those in shared.by_second) for second in range(seconds)]
-    return Ran(totals, leader.done)
+    with Session.on(dsn) as session:
+        [(changes, parked)] = session.ask(
+            "select version, (select count(*) from {schema}.ready_parked) from {schema}.ring"
+        )
+    return Ran(totals, changes, parked)
 
 
 @contextmanager

@@ -15,8 +15,8 @@ def cycle(bench: Bench) -> Iterator[Figure]:
     Many short rounds and the best of each: whatever else runs on the machine only ever makes a round slower.
     """
     jobs = BATCH * bench.scale.batches // 2
-    with bench.database() as dsn, Session.on(dsn) as session:
-        worker, leader = session.worker(), Leader(session)
+    with bench.database() as dsn, Session.on(dsn) as session, Leader(dsn) as leader:
+        worker = session.worker()
         drain: dict[str, Callable[[], None]] = {
             "ours": lambda: _ours(session, worker),
             "bare": lambda: _bare(bare.cycle, session, worker),

@@ -38,13 +38,13 @@ class Runs:
 
     def steady(self, bench: Bench) -> Iterator[Figure]:
         ran, window = self.plain(bench), int(bench.scale.window)
-        first, last, done = ran.first(window), ran.last(window), ran.done
+        first, last = ran.first(window), ran.last(window)
         yield Figure(
             "steady",
             f"all at once for {bench.scale.seconds:g} s: last {window} s against first, pinned snapshot",
             last / first,
             Target("at_least", 0.85, "%"),
-            f"{first:,.0f} then {last:,.0f} jobs/s; {done.turns} turns, {done.truncated} segments truncated",
+            f"{first:,.0f} then {last:,.0f} jobs/s; {ran.changes} changes of the ring",
         )
 
     def blocked(self, bench: Bench) -> Iterator[Figure]:
@@ -60,7 +60,7 @@ class Runs:
             f"the same behind {bench.scale.blocked:,} paused and as many unknown jobs, against without",
             ran.rate / without.rate,
             Target("at_least", 0.7, "%"),
-            f"{ran.rate:,.0f} against {without.rate:,.0f} jobs/s; {ran.done.parked:,} parked",
+            f"{ran.rate:,.0f} against {without.rate:,.0f} jobs/s; {ran.parked:,} parked",
         )
 
 

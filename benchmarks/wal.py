@@ -20,9 +20,9 @@ select sum(record_size)::float8, sum(fpi_size)::float8
 
 def wal(bench: Bench) -> Iterator[Figure]:
     number = bench.scale.wal_jobs
-    with bench.database() as dsn, Session.on(dsn) as session:
+    with bench.database() as dsn, Session.on(dsn) as session, Leader(dsn) as leader:
         session.ask("create extension pg_walinspect")
-        worker, leader = session.worker(), Leader(session)
+        worker = session.worker()
         [(begin,)] = session.ask(_POSITION)
         for done in range(0, number, BATCH):
             session.enqueue(BATCH)
