@@ -23,6 +23,7 @@ class Held:
     """One run. Changed only on the event loop; the lease keeper's thread reads `run` and `job`."""
 
     __slots__ = (
+        "_fact",
         "began",
         "is_completing",
         "job",
@@ -52,12 +53,15 @@ class Held:
         self.is_completing = False
         self.task: asyncio.Task[None] | None = None
         self.on_stop: Callable[[Stop], None] | None = None
+        self._fact: AttemptFact | None = None
 
     @property
     def fact(self) -> AttemptFact:
-        """For telemetry."""
-        row = self.row
-        return AttemptFact(self.job, self.run, row.kind, self.queue, row.attempt, row.max_attempts)
+        """For telemetry. Made once: every attempt tells of its start and its end."""
+        if self._fact is None:
+            row = self.row
+            self._fact = AttemptFact(self.job, self.run, row.kind, self.queue, row.attempt, row.max_attempts)
+        return self._fact
 
     def tell_to_stop(self, reason: Stop) -> None:
         """A lost lease overrides whatever was said before: then nothing may be written any more. A commit
