@@ -1,7 +1,11 @@
 """One private Postgres for the whole run; each test gets a database of its own, cloned from a template."""
 
+import os
 from collections.abc import Iterator
 from itertools import count
+from pathlib import Path
+from shutil import disk_usage
+from tempfile import TemporaryDirectory
 
 import psycopg
 import pytest
@@ -23,14 +27,25 @@ SETTINGS = {
     "autovacuum_naptime": "5s",
 }
 
+_ROOM = 4 * 1024**3
 _numbers = count(1)
 
 
 @pytest.fixture(scope="session")
-def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]:
+def shared_server() -> Iterator[EmbeddedServer]:
     """The Postgres that the tests share. Never stopped or reconfigured by a test."""
-    with EmbeddedServer.start(tmp_path_factory.mktemp("postgres"), settings=SETTINGS, tcp=True) as server:
+    with (
+        TemporaryDirectory(prefix="holdfast-tests-", dir=_in_memory()) as directory,
+        EmbeddedServer.start(directory, settings=SETTINGS, tcp=True) as server,
+    ):
         yield server
+
+
+def _in_memory() -> str | None:
+    """Thousands of databases are copied and dropped: in memory where there is room, else on the disk."""
+    memory = Path("/dev/shm")
+    is_roomy = memory.is_dir() and os.access(memory, os.W_OK) and disk_usage(memory).free > _ROOM
+    return str(memory) if is_roomy else None
 
 
 @pytest.fixture(scope="session")
