@@ -50,6 +50,19 @@ class PooledConnection(psycopg.AsyncConnection[TupleRow]):
             availability.lost(one_line(error))
             raise
 
+    async def wait(self, *args: Any, **kwargs: Any) -> Any:
+        """A task that is cancelled has the server cancel its query. If the connection is cut meanwhile it
+        would hear of that instead, send the statement again, and never end.
+        """
+        task = asyncio.current_task()
+        heard = task.cancelling() if task else 0
+        try:
+            return await super().wait(*args, **kwargs)
+        except psycopg.Error as error:
+            if task and task.cancelling() > heard:
+                raise asyncio.CancelledError from error
+            raise
+
 
 class Pool:
     def __init__(
