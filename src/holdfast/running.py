@@ -15,18 +15,29 @@ _SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
 
 async def run_until_stopped(worker: Worker) -> None:
-    """Until a signal asks to drain; a second one to stop at once."""
+    """Until a signal asks to drain; a second one to stop at once. A third one does what it does to any
+    program: parting from a database that says nothing takes its time.
+    """
     loop = asyncio.get_running_loop()
     is_main = threading.current_thread() is threading.main_thread()
+
+    def leave() -> None:
+        for number in _SIGNALS:
+            loop.remove_signal_handler(number)
+
+    def ask() -> None:
+        worker.stopping.ask()
+        if worker.stopping.hurried.is_set():
+            leave()
+
     if is_main:
         for number in _SIGNALS:
-            loop.add_signal_handler(number, worker.stopping.ask)
+            loop.add_signal_handler(number, ask)
     try:
         await worker.run()
     finally:
         if is_main:
-            for number in _SIGNALS:
-                loop.remove_signal_handler(number)
+            leave()
 
 
 @asynccontextmanager

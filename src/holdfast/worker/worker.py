@@ -128,10 +128,15 @@ class Worker:
                 await self.stopping.unless_hurried(attempts.ended())
         released = attempts.tell_to_stop(Stop.SHUTDOWN)
         with suppress(TimeoutError):
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(self._patience):
                 await attempts.ended()
                 await settler.drained()
         return released
+
+    @property
+    def _patience(self) -> float:
+        """How many seconds each last word may take. What is left unsaid is rescued when our lease ends."""
+        return 3 if self.stopping.hurried.is_set() else 10
 
     async def _check_schema(self, database: Database) -> None:
         known = known_version()
@@ -285,7 +290,7 @@ class Worker:
         if worker is None:
             return
         with suppress(DatabaseError, TimeoutError):
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(self._patience):
                 left = await database.run_one(
                     renew(self._schema, worker=worker, lease=self._options.beats.lease, runs=())
                 )
