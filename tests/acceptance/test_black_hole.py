@@ -1,6 +1,8 @@
 """A network that says nothing: for longer than the lease, and for less."""
 
+import signal
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -80,3 +82,34 @@ async def test_a_silence_shorter_than_the_lease_loses_nothing(
     proxy.pass_through()
     proxy.reset()
     await is_unharmed(busy, books)
+
+
+@pytest.mark.machine
+@pytest.mark.requirement("S2.45")
+async def test_a_worker_can_be_stopped_while_the_network_is_silent(
+    busy: WorkerProcess, books: Books, proxy: Proxy
+) -> None:
+    proxy.black_hole()
+    await proxy.request_swallowed(1)
+    busy.terminate()
+    busy.interrupt()
+    took = await until(lambda: busy.has_ended, "it ends", within=60)
+    print(f"it took {took:.1f} s")  # noqa: T201  # for whoever measures
+    assert await busy.exit_code() == 0, "\n".join(busy.log)
+
+
+@pytest.mark.requirement("S2.45")
+async def test_a_third_signal_waits_for_nothing(busy: WorkerProcess, books: Books, proxy: Proxy) -> None:
+    proxy.black_hole()
+    busy.terminate()
+    busy.interrupt()
+    await until(lambda: not _is_caught(busy.pid, signal.SIGTERM), "the second signal was heard")
+    busy.terminate()
+    assert await busy.exit_code(within=5) == -signal.SIGTERM
+
+
+def _is_caught(pid: int, number: signal.Signals) -> bool:
+    """Whether a process handles a signal itself, as Linux tells."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    [mask] = [line.split()[1] for line in lines if line.startswith("SigCgt:")]
+    return bool(int(mask, 16) & (1 << (number - 1)))
