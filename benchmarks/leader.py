@@ -12,6 +12,7 @@ from typing import Self
 
 from benchmarks.session import SCHEMA
 from holdfast.postgres.database import Database
+from holdfast.storage.session import SETTINGS
 from holdfast.worker.chores.cleaning import Folder, RingTurner, Unparker
 
 PERIOD = 0.2
@@ -23,7 +24,7 @@ class Leader:
 
     def __init__(self, dsn: str) -> None:
         self._runner = asyncio.Runner()
-        self._database = Database(dsn)
+        self._database = Database(dsn, session=SETTINGS)
         self._turner = RingTurner(self._database, SCHEMA)
         self._slow = (Unparker(self._database, SCHEMA), Folder(self._database, SCHEMA))
         self._slow_at = 0.0

@@ -16,7 +16,7 @@ with clock as materialized (
 ), picked as materialized (
   select ctid as place
     from {schema}.ready_{segment}
-   where (queue, kind) not in (select queue, kind from served)
+   where ctid >= '(0,0)' and (queue, kind) not in (select queue, kind from served)
      and exists (select from {schema}.worker where lost_at is null)
    limit %(limit)s::int
      for update skip locked

@@ -4,11 +4,12 @@
 -- Answers how many were moved.
 with few as materialized (
   select count(*) <= %(limit)s::int as is_rest
-    from (select from {schema}.ready_{segment} limit %(limit)s::int + 1) rest
+    from (select from {schema}.ready_{segment} where ctid >= '(0,0)' limit %(limit)s::int + 1) rest
 ), picked as materialized (
   select ctid as place
     from {schema}.ready_{segment}
-   where (select is_rest from few) and (select current <> {segment} from {schema}.ring order by version desc limit 1)
+   where ctid >= '(0,0)' and (select is_rest from few)
+     and (select current <> {segment} from {schema}.ring order by version desc limit 1)
    limit %(limit)s::int
      for update skip locked
 ), taken as (
