@@ -22,7 +22,8 @@ def is_quiet(books: Books) -> bool:
 def locked(dsn: str, text: str, *params: object) -> Iterator[None]:
     """Somebody else holds these rows, or this lock, until the block ends."""
     with psycopg.connect(dsn) as connection:
-        assert connection.execute(text.encode(), params).fetchall()
+        cursor = connection.execute(text.encode(), params)
+        assert cursor.description is None or cursor.fetchall(), "there is nothing to lock"
         yield
         connection.rollback()
 

@@ -83,6 +83,7 @@ async def test_a_transaction_cut_off_before_its_commit_is_rolled_back_and_run_ag
     await worker.stop()
     assert books.outcomes(job.id) == ["retried", "succeeded"]
     assert [line.attempt for line in books.lines()] == [1, 2]
+    assert worker.lines("attempt retried", f"job={job.id}")
     books.assert_balanced(1)
     books.assert_effects_once(1)
 

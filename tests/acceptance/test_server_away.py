@@ -87,6 +87,7 @@ async def test_every_session_ended_in_the_middle_of_many_jobs(
     await worker.stop()
 
 
+@pytest.mark.machine
 @pytest.mark.requirement("S2.43", "S3.4")
 async def test_a_server_that_is_away_for_five_seconds(
     own_server: EmbeddedServer, shop: Any, books: Books, workers: Workers

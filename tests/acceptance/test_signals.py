@@ -31,7 +31,7 @@ async def test_a_worker_told_to_stop_finishes_what_it_runs_and_claims_no_more(
     books.assert_effects_once(13)
 
 
-@pytest.mark.requirement("S2.45", "S4.20")
+@pytest.mark.requirement("S2.37", "S2.45", "S4.20")
 async def test_what_does_not_end_within_the_grace_is_released_with_its_attempt_refunded(
     shop: Any, books: Books, workers: Workers
 ) -> None:
@@ -40,6 +40,7 @@ async def test_what_does_not_end_within_the_grace_is_released_with_its_attempt_r
     await until(lambda: books.executions() == 1, "it runs")
     await leaving.stop()
     assert leaving.lines("worker stopped", "released=1")
+    assert not leaving.lines("ERROR") + leaving.lines("WARNING")
     assert books.outcomes(slow.id) == ["released"]
     assert books.run("select attempt from holdfast.ready where job = %s", slow.id) == [(0,)]
     assert not books.run("select id from holdfast.worker")
