@@ -35,7 +35,7 @@ ELSEWHERE = Schema("elsewhere")
 ENQUEUE = jobs.enqueue(ELSEWHERE, [NewJob(Policy("mail"))], notify=True)
 SAYS = (
     r'lacks what Holdfast needs in schema "elsewhere" \(.*elsewhere.* does not exist\), so nothing was '
-    r'written: run "holdfast migrate" on it, or pass a connection'
+    r'written: run "holdfast migrate --schema elsewhere" on it, or pass a connection'
 )
 
 
