@@ -37,14 +37,14 @@ class Scale:
     def tiny(cls) -> "Scale":
         """Large enough to run every line, too small to mean anything."""
         return cls(
-            seconds=3,
+            seconds=2,
             window=1,
-            blocked=2_000,
-            promotions=2_000,
-            waiting=2_000,
-            rounds=3,
+            blocked=500,
+            promotions=500,
+            waiting=1_500,
+            rounds=1,
             batches=2,
-            wal_jobs=1_000,
+            wal_jobs=400,
         )
 
 
@@ -96,10 +96,11 @@ class Bench:
 
     def machine(self) -> str:
         """In general terms, for the head of the table."""
+        names = ("server_version", "fsync", "synchronous_commit", "shared_buffers")
         with psycopg.connect(self._server.dsn) as connection:
-            settings = ("server_version", "fsync", "synchronous_commit", "shared_buffers")
-            values = {name: connection.execute(f"show {name}").fetchone() for name in settings}
-        return ", ".join(f"{name} {value[0]}" for name, value in values.items() if value)
+            found = [connection.execute("select current_setting(%s)", (name,)).fetchone() for name in names]
+        version, fsync, commit, buffers = (str(row[0]) for row in found if row is not None)
+        return f"Postgres {version}, fsync {fsync}, synchronous_commit {commit}, shared_buffers {buffers}"
 
     def _make_template(self) -> None:
         with psycopg.connect(self._server.dsn, autocommit=True) as connection:

@@ -3,6 +3,7 @@
 Processes, since threads would measure Python's lock. They ignore Ctrl-C, which the parent answers for all.
 """
 
+import math
 import multiprocessing
 import signal
 import time
@@ -59,7 +60,9 @@ class Shared:
 
     def note(self, number: int, jobs: int) -> None:
         self.finished[number] += jobs
-        second = int(time.monotonic() - self.begin_at.value) if self.begin_at.value < float("inf") else -1
+        second = (
+            math.floor(time.monotonic() - self.begin_at.value) if math.isfinite(self.begin_at.value) else -1
+        )
         if 0 <= second < self.seconds:
             self.by_second[number][second] += jobs
 
