@@ -52,7 +52,9 @@ def test_check_answers_by_exit_code_and_changes_nothing(dsn: str, tmp_path: Path
     known = migrations(tmp_path, NOTES, f"-- min_code: 2\n{ROWS}")
     check = ["migrate", "--dsn", dsn, "--schema", "trial", "--check"]
     assert main(check, migrations=known[:1]) == 1
-    sentence = 'schema "trial" has not been created, this release needs 1: run "holdfast migrate"'
+    sentence = (
+        'schema "trial" has not been created, this release needs 1: run "holdfast migrate --schema trial"'
+    )
     assert capsys.readouterr().err == f"holdfast: database {sentence}\n"
     with psycopg.connect(dsn) as conn:
         assert not conn.execute("select 1 from pg_namespace where nspname = 'trial'").fetchone()
@@ -91,7 +93,7 @@ def test_json_has_a_stable_shape(dsn: str, tmp_path: Path, capsys: Captured) -> 
         return facts
 
     steps = ["0001_step", "0002_step"]
-    sentence = 'database schema "trial" has not been created, this release needs 2: run "holdfast migrate"'
+    sentence = 'database schema "trial" has not been created, this release needs 2: run "holdfast migrate --schema trial"'
     assert answer("--check", code=1) == {
         "schema": "trial",
         "version": 0,

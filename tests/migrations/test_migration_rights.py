@@ -117,7 +117,10 @@ def test_a_worker_before_the_first_migration_is_told_to_migrate(
     if is_schema_there:
         owner.execute("create schema trial")
     statement = read_version(TRIAL)
-    with pytest.raises(SchemaOutdated, match='run "holdfast migrate"') as caught, explained(TRIAL, known=3):
+    with (
+        pytest.raises(SchemaOutdated, match='run "holdfast migrate --schema trial"') as caught,
+        explained(TRIAL, known=3),
+    ):
         owner.execute(statement.text, dict(statement.params))
     assert (caught.value.found, caught.value.needed, caught.value.schema) == (0, 3, "trial")
 
