@@ -93,7 +93,8 @@ def test_json_has_a_stable_shape(dsn: str, tmp_path: Path, capsys: Captured) -> 
         return facts
 
     steps = ["0001_step", "0002_step"]
-    sentence = 'database schema "trial" has not been created, this release needs 2: run "holdfast migrate --schema trial"'
+    advice = 'run "holdfast migrate --schema trial"'
+    sentence = f'database schema "trial" has not been created, this release needs 2: {advice}'
     assert answer("--check", code=1) == {
         "schema": "trial",
         "version": 0,
