@@ -3,7 +3,6 @@
 Processes, since threads would measure Python's lock. They ignore Ctrl-C, which the parent answers for all.
 """
 
-import math
 import multiprocessing
 import signal
 import time
@@ -60,11 +59,9 @@ class Shared:
 
     def note(self, number: int, jobs: int) -> None:
         self.finished[number] += jobs
-        second = (
-            math.floor(time.monotonic() - self.begin_at.value) if math.isfinite(self.begin_at.value) else -1
-        )
-        if 0 <= second < self.seconds:
-            self.by_second[number][second] += jobs
+        elapsed = time.monotonic() - self.begin_at.value
+        if 0 <= elapsed < self.seconds:
+            self.by_second[number][int(elapsed)] += jobs
 
 
 @dataclass(frozen=True, slots=True)
