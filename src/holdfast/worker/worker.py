@@ -230,10 +230,16 @@ class Worker:
             if isinstance(news, Gap) or news.payload == str(self._id):
                 keeper.poke()
 
+        def told(news: Notified | Gap) -> None:
+            """A worker has begun, or the leader has left."""
+            if isinstance(news, Gap) or news.payload == "vacant":
+                leader.is_wanted()
+            leader.wake("unpark")
+
         listener.subscribe(f"{name}.ready", ready)
         listener.subscribe(f"{name}.cancel", cancelled)
         listener.subscribe(f"{name}.due", lambda _: leader.wake("promote"))
-        listener.subscribe(f"{name}.leader", lambda _: leader.wake("unpark"))
+        listener.subscribe(f"{name}.leader", told)
 
     async def _register(self, database: Database) -> None:
         sent_at = monotonic()

@@ -46,6 +46,11 @@ class Leader:
             if chore.name in chores:
                 chore.alarm.ring()
 
+    def is_wanted(self) -> None:
+        """The leader may have left: try at once."""
+        if not self.is_leader:
+            self._alarm.ring()
+
     def claimed(self, jobs: int) -> None:
         """So many jobs went through here: what they leave behind in the ring is worth a look."""
         self._claimed += jobs
