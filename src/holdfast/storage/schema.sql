@@ -254,6 +254,58 @@ CREATE TABLE holdfast.migration (
 
 COMMENT ON TABLE holdfast.migration IS 'Which migrations were applied. Code that does not know min_code is refused: the highest counts.';
 
+CREATE TABLE holdfast.plan (
+    schedule text NOT NULL,
+    scope text NOT NULL,
+    plan_time timestamp with time zone NOT NULL,
+    decided_at timestamp with time zone NOT NULL,
+    keep_until timestamp with time zone NOT NULL,
+    run_at timestamp with time zone,
+    job bigint,
+    count integer DEFAULT 1 NOT NULL,
+    decision text NOT NULL,
+    reason text,
+    outcome holdfast.outcome,
+    attempts smallint,
+    error_code text,
+    duration interval,
+    flag text,
+    result jsonb,
+    CONSTRAINT plan_count_check CHECK ((count > 0))
+)
+WITH (autovacuum_vacuum_scale_factor='0.02');
+
+CREATE VIEW holdfast.plans AS
+ SELECT p.schedule,
+    p.scope,
+    p.plan_time,
+    p.decision,
+    p.reason,
+    p.count,
+    p.decided_at,
+    (p.decided_at - p.plan_time) AS lag,
+    p.run_at,
+    p.job,
+    COALESCE((p.outcome)::text, (f.outcome)::text, j.state) AS state,
+    COALESCE(p.attempts, f.attempt, j.attempt) AS attempts,
+    j.max_attempts,
+        CASE
+            WHEN ((j.state = 'scheduled'::text) AND (j.attempt > 0)) THEN j.run_at
+            ELSE NULL::timestamp with time zone
+        END AS next_retry_at,
+    COALESCE(p.error_code, (f.error ->> 'code'::text)) AS error_code,
+    COALESCE(f.error, j.error) AS error,
+    COALESCE(p.duration, (f.finished_at - f.started_at)) AS duration,
+        CASE
+            WHEN (jsonb_typeof((COALESCE(p.result, f.result) -> 'rows_affected'::text)) = 'number'::text) THEN ((COALESCE(p.result, f.result) ->> 'rows_affected'::text))::numeric
+            ELSE NULL::numeric
+        END AS rows_affected,
+    COALESCE(p.result, f.result) AS result,
+    COALESCE(p.flag, f.flag) AS flag
+   FROM ((holdfast.plan p
+     LEFT JOIN holdfast.ledger f ON (((f.job = p.job) AND f.is_final)))
+     LEFT JOIN holdfast.jobs j ON ((j.id = p.job)));
+
 CREATE TABLE holdfast.queue (
     name text NOT NULL,
     paused_at timestamp with time zone,
@@ -329,6 +381,93 @@ CREATE SEQUENCE holdfast.run
     NO MINVALUE
     NO MAXVALUE
     CACHE 1;
+
+CREATE TABLE holdfast.schedule (
+    name text NOT NULL,
+    version bigint DEFAULT 1 NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    changed_at timestamp with time zone DEFAULT now() NOT NULL,
+    declared_at timestamp with time zone,
+    has_scopes boolean DEFAULT false NOT NULL,
+    cron text,
+    zone text DEFAULT 'UTC'::text NOT NULL,
+    every interval,
+    at timestamp with time zone,
+    missed text DEFAULT 'latest'::text NOT NULL,
+    overlap text DEFAULT 'allow'::text NOT NULL,
+    max_per_pass integer DEFAULT 1000 NOT NULL,
+    catch_up interval,
+    max_lateness interval,
+    delay interval DEFAULT '00:00:00'::interval NOT NULL,
+    jitter interval DEFAULT '00:00:00'::interval NOT NULL,
+    starts_at timestamp with time zone,
+    ends_at timestamp with time zone,
+    history interval DEFAULT '30 days'::interval NOT NULL,
+    paused_at timestamp with time zone,
+    paused_until timestamp with time zone,
+    pause_note text,
+    priority smallint DEFAULT 5 NOT NULL,
+    max_attempts smallint DEFAULT 20 NOT NULL,
+    kind text NOT NULL,
+    queue text DEFAULT 'default'::text NOT NULL,
+    args jsonb DEFAULT '{}'::jsonb NOT NULL,
+    backoff jsonb,
+    timeout interval,
+    keep interval,
+    on_lost text,
+    tags text[],
+    error text,
+    CONSTRAINT schedule_args_check CHECK ((jsonb_typeof(args) = 'object'::text)),
+    CONSTRAINT schedule_at_check CHECK (((at >= '1900-01-01 00:00:00+00'::timestamp with time zone) AND (at <= '9001-01-01 00:00:00+00'::timestamp with time zone))),
+    CONSTRAINT schedule_catch_up_check CHECK (((catch_up >= '00:00:00'::interval) AND (catch_up <= '36525 days'::interval))),
+    CONSTRAINT schedule_created_at_check CHECK (((created_at >= '1900-01-01 00:00:00+00'::timestamp with time zone) AND (created_at <= '9001-01-01 00:00:00+00'::timestamp with time zone))),
+    CONSTRAINT schedule_declared_at_check CHECK (isfinite(declared_at)),
+    CONSTRAINT schedule_delay_check CHECK (((delay >= '00:00:00'::interval) AND (delay <= '36525 days'::interval))),
+    CONSTRAINT schedule_ends_at_check CHECK (((ends_at >= '1900-01-01 00:00:00+00'::timestamp with time zone) AND (ends_at <= '9001-01-01 00:00:00+00'::timestamp with time zone))),
+    CONSTRAINT schedule_every_check CHECK (((every >= '-36525 days'::interval) AND (every <= '36525 days'::interval))),
+    CONSTRAINT schedule_history_check CHECK (((history >= '00:00:00'::interval) AND (history <= '36525 days'::interval))),
+    CONSTRAINT schedule_jitter_check CHECK (((jitter >= '00:00:00'::interval) AND (jitter <= '36525 days'::interval))),
+    CONSTRAINT schedule_keep_check CHECK (((keep >= '00:00:00'::interval) AND (keep <= '36525 days'::interval))),
+    CONSTRAINT schedule_kind_check CHECK (((char_length(kind) >= 1) AND (char_length(kind) <= 200))),
+    CONSTRAINT schedule_max_attempts_check CHECK ((max_attempts > 0)),
+    CONSTRAINT schedule_max_lateness_check CHECK (((max_lateness >= '00:00:00'::interval) AND (max_lateness <= '36525 days'::interval))),
+    CONSTRAINT schedule_name_check CHECK (((char_length(name) >= 1) AND (char_length(name) <= 200))),
+    CONSTRAINT schedule_on_lost_check CHECK ((on_lost = ANY (ARRAY['retry'::text, 'fail'::text]))),
+    CONSTRAINT schedule_one_timing CHECK ((num_nonnulls(cron, every, at) = 1)),
+    CONSTRAINT schedule_paused_at_check CHECK (isfinite(paused_at)),
+    CONSTRAINT schedule_paused_until_check CHECK (isfinite(paused_until)),
+    CONSTRAINT schedule_priority_check CHECK (((priority >= 0) AND (priority <= 9))),
+    CONSTRAINT schedule_queue_check CHECK (((char_length(queue) >= 1) AND (char_length(queue) <= 200))),
+    CONSTRAINT schedule_starts_at_check CHECK (((starts_at >= '1900-01-01 00:00:00+00'::timestamp with time zone) AND (starts_at <= '9001-01-01 00:00:00+00'::timestamp with time zone))),
+    CONSTRAINT schedule_timeout_check CHECK (((timeout > '00:00:00'::interval) AND (timeout <= '36525 days'::interval)))
+);
+
+CREATE TABLE holdfast.schedule_scope (
+    schedule text NOT NULL,
+    scope text DEFAULT ''::text NOT NULL,
+    created_at timestamp with time zone DEFAULT now() NOT NULL,
+    since_at timestamp with time zone DEFAULT now() NOT NULL,
+    last_plan_at timestamp with time zone,
+    next_at timestamp with time zone DEFAULT now(),
+    pruned_until timestamp with time zone,
+    gone_at timestamp with time zone,
+    job bigint,
+    skips integer DEFAULT 0 NOT NULL,
+    zone text,
+    args jsonb,
+    error text,
+    CONSTRAINT schedule_scope_args_check CHECK ((jsonb_typeof(args) = 'object'::text)),
+    CONSTRAINT schedule_scope_created_at_check CHECK (isfinite(created_at)),
+    CONSTRAINT schedule_scope_gone_at_check CHECK (isfinite(gone_at)),
+    CONSTRAINT schedule_scope_last_plan_at_check CHECK (((last_plan_at >= '1900-01-01 00:00:00+00'::timestamp with time zone) AND (last_plan_at <= '9001-01-01 00:00:00+00'::timestamp with time zone))),
+    CONSTRAINT schedule_scope_next_at_check CHECK (isfinite(next_at)),
+    CONSTRAINT schedule_scope_pruned_until_check CHECK (isfinite(pruned_until)),
+    CONSTRAINT schedule_scope_schedule_check CHECK (((char_length(schedule) >= 1) AND (char_length(schedule) <= 200))),
+    CONSTRAINT schedule_scope_scope_check CHECK ((char_length(scope) <= 200)),
+    CONSTRAINT schedule_scope_since_at_check CHECK (((since_at >= '1900-01-01 00:00:00+00'::timestamp with time zone) AND (since_at <= '9001-01-01 00:00:00+00'::timestamp with time zone))),
+    CONSTRAINT schedule_scope_skips_check CHECK ((skips >= 0))
+)
+WITH (fillfactor='80', autovacuum_vacuum_scale_factor='0.02');
 
 CREATE TABLE holdfast.tally (
     id bigint NOT NULL,
@@ -410,6 +549,9 @@ ALTER TABLE ONLY holdfast.ledger
 ALTER TABLE ONLY holdfast.migration
     ADD CONSTRAINT migration_pkey PRIMARY KEY (version);
 
+ALTER TABLE ONLY holdfast.plan
+    ADD CONSTRAINT plan_identity PRIMARY KEY (schedule, scope, plan_time);
+
 ALTER TABLE ONLY holdfast.queue
     ADD CONSTRAINT queue_pkey PRIMARY KEY (name);
 
@@ -437,6 +579,12 @@ ALTER TABLE ONLY holdfast.ring
 ALTER TABLE ONLY holdfast.saved
     ADD CONSTRAINT saved_pkey PRIMARY KEY (job);
 
+ALTER TABLE ONLY holdfast.schedule
+    ADD CONSTRAINT schedule_pkey PRIMARY KEY (name);
+
+ALTER TABLE ONLY holdfast.schedule_scope
+    ADD CONSTRAINT schedule_scope_pkey PRIMARY KEY (schedule, scope);
+
 ALTER TABLE ONLY holdfast.scheduled
     ADD CONSTRAINT scheduled_pkey PRIMARY KEY (job);
 
@@ -453,6 +601,10 @@ CREATE INDEX dead_died_at ON holdfast.dead USING btree (died_at, job);
 
 CREATE INDEX ledger_keep_until ON holdfast.ledger USING btree (keep_until) WHERE is_final;
 
+CREATE INDEX plan_job ON holdfast.plan USING btree (job) WHERE (job IS NOT NULL);
+
+CREATE INDEX plan_keep_until ON holdfast.plan USING btree (keep_until);
+
 CREATE INDEX ready_deadline ON ONLY holdfast.ready USING btree (deadline_at) WHERE (deadline_at IS NOT NULL);
 
 CREATE INDEX ready_0_deadline_at_idx ON holdfast.ready_0 USING btree (deadline_at) WHERE (deadline_at IS NOT NULL);
@@ -468,6 +620,8 @@ CREATE INDEX ready_parked_deadline_at_idx ON holdfast.ready_parked USING btree (
 CREATE INDEX ready_parked_kind ON holdfast.ready_parked USING btree (queue, kind);
 
 CREATE INDEX ring_version ON holdfast.ring USING btree (version);
+
+CREATE INDEX schedule_scope_next_at ON holdfast.schedule_scope USING btree (next_at) WHERE (next_at IS NOT NULL);
 
 CREATE INDEX scheduled_deadline ON holdfast.scheduled USING btree (deadline_at) WHERE (deadline_at IS NOT NULL);
 

@@ -27,6 +27,13 @@ with dead as materialized (
    where job in (select job from keys) or not exists (select from {schema}.unique_key k where k.job = d.job)
 ), out_of_dead as (
   delete from {schema}.dead d using old o where d.ctid = o.place
+), remembered as (
+  -- A plan outlives its job: what became of it goes along.
+  update {schema}.plan p
+     set outcome = f.outcome, attempts = f.attempt, error_code = f.error ->> 'code',
+         duration = f.finished_at - f.started_at, flag = f.flag, result = f.result
+    from {schema}.ledger f
+   where p.job = any(array(select job from old)) and f.job = p.job and f.is_final
 ), out_of_ledger as (
   delete from {schema}.ledger where job = any(array(select job from old))
 ), out_of_keys as (

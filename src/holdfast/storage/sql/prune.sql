@@ -1,6 +1,7 @@
 -- Delete up to %(limit)s jobs that ended and were kept as long as they asked, with all that is known of them.
 -- Looks from %(since)s on (NULL: from the beginning), as promote does. Leans on ledger_keep_until.
--- Never waits: skips locked rows, and jobs whose dead row or left-behind unique key somebody has locked.
+-- Never waits: skips locked rows, and jobs whose dead row or left-behind unique key somebody has locked. (A plan
+-- of an ended job is locked by nobody but its own pruning, which is one short statement.)
 -- Answers how many, and the latest time seen: the next since.
 with ended as materialized (
   select job, keep_until
@@ -21,6 +22,13 @@ with ended as materialized (
     from ended e
    where (job in (select job from dead) or not exists (select from {schema}.dead d where d.job = e.job))
      and (job in (select job from keys) or not exists (select from {schema}.unique_key k where k.job = e.job))
+), remembered as (
+  -- A plan outlives its job: what became of it goes along.
+  update {schema}.plan p
+     set outcome = f.outcome, attempts = f.attempt, error_code = f.error ->> 'code',
+         duration = f.finished_at - f.started_at, flag = f.flag, result = f.result
+    from {schema}.ledger f
+   where p.job = any(array(select job from old)) and f.job = p.job and f.is_final
 ), out_of_ledger as (
   delete from {schema}.ledger where job = any(array(select job from old))
 ), out_of_dead as (
