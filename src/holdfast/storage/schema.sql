@@ -389,19 +389,8 @@ CREATE TABLE holdfast.schedule (
     changed_at timestamp with time zone DEFAULT now() NOT NULL,
     declared_at timestamp with time zone,
     has_scopes boolean DEFAULT false NOT NULL,
-    cron text,
-    zone text DEFAULT 'UTC'::text NOT NULL,
-    every interval,
-    at timestamp with time zone,
-    missed text DEFAULT 'latest'::text NOT NULL,
-    overlap text DEFAULT 'allow'::text NOT NULL,
-    max_per_pass integer DEFAULT 1000 NOT NULL,
-    catch_up interval,
-    max_lateness interval,
-    delay interval DEFAULT '00:00:00'::interval NOT NULL,
-    jitter interval DEFAULT '00:00:00'::interval NOT NULL,
-    starts_at timestamp with time zone,
-    ends_at timestamp with time zone,
+    timing jsonb NOT NULL,
+    rules jsonb DEFAULT '{}'::jsonb NOT NULL,
     history interval DEFAULT '30 days'::interval NOT NULL,
     paused_at timestamp with time zone,
     paused_until timestamp with time zone,
@@ -418,27 +407,18 @@ CREATE TABLE holdfast.schedule (
     tags text[],
     error text,
     CONSTRAINT schedule_args_check CHECK ((jsonb_typeof(args) = 'object'::text)),
-    CONSTRAINT schedule_at_check CHECK (((at >= '1900-01-01 00:00:00+00'::timestamp with time zone) AND (at <= '9001-01-01 00:00:00+00'::timestamp with time zone))),
-    CONSTRAINT schedule_catch_up_check CHECK (((catch_up >= '00:00:00'::interval) AND (catch_up <= '36525 days'::interval))),
     CONSTRAINT schedule_created_at_check CHECK (((created_at >= '1900-01-01 00:00:00+00'::timestamp with time zone) AND (created_at <= '9001-01-01 00:00:00+00'::timestamp with time zone))),
     CONSTRAINT schedule_declared_at_check CHECK (isfinite(declared_at)),
-    CONSTRAINT schedule_delay_check CHECK (((delay >= '00:00:00'::interval) AND (delay <= '36525 days'::interval))),
-    CONSTRAINT schedule_ends_at_check CHECK (((ends_at >= '1900-01-01 00:00:00+00'::timestamp with time zone) AND (ends_at <= '9001-01-01 00:00:00+00'::timestamp with time zone))),
-    CONSTRAINT schedule_every_check CHECK (((every >= '-36525 days'::interval) AND (every <= '36525 days'::interval))),
     CONSTRAINT schedule_history_check CHECK (((history >= '00:00:00'::interval) AND (history <= '36525 days'::interval))),
-    CONSTRAINT schedule_jitter_check CHECK (((jitter >= '00:00:00'::interval) AND (jitter <= '36525 days'::interval))),
     CONSTRAINT schedule_keep_check CHECK (((keep >= '00:00:00'::interval) AND (keep <= '36525 days'::interval))),
     CONSTRAINT schedule_kind_check CHECK (((char_length(kind) >= 1) AND (char_length(kind) <= 200))),
     CONSTRAINT schedule_max_attempts_check CHECK ((max_attempts > 0)),
-    CONSTRAINT schedule_max_lateness_check CHECK (((max_lateness >= '00:00:00'::interval) AND (max_lateness <= '36525 days'::interval))),
     CONSTRAINT schedule_name_check CHECK (((char_length(name) >= 1) AND (char_length(name) <= 200))),
     CONSTRAINT schedule_on_lost_check CHECK ((on_lost = ANY (ARRAY['retry'::text, 'fail'::text]))),
-    CONSTRAINT schedule_one_timing CHECK ((num_nonnulls(cron, every, at) = 1)),
     CONSTRAINT schedule_paused_at_check CHECK (isfinite(paused_at)),
     CONSTRAINT schedule_paused_until_check CHECK (isfinite(paused_until)),
     CONSTRAINT schedule_priority_check CHECK (((priority >= 0) AND (priority <= 9))),
     CONSTRAINT schedule_queue_check CHECK (((char_length(queue) >= 1) AND (char_length(queue) <= 200))),
-    CONSTRAINT schedule_starts_at_check CHECK (((starts_at >= '1900-01-01 00:00:00+00'::timestamp with time zone) AND (starts_at <= '9001-01-01 00:00:00+00'::timestamp with time zone))),
     CONSTRAINT schedule_timeout_check CHECK (((timeout > '00:00:00'::interval) AND (timeout <= '36525 days'::interval)))
 );
 
@@ -550,7 +530,7 @@ ALTER TABLE ONLY holdfast.migration
     ADD CONSTRAINT migration_pkey PRIMARY KEY (version);
 
 ALTER TABLE ONLY holdfast.plan
-    ADD CONSTRAINT plan_identity PRIMARY KEY (schedule, scope, plan_time);
+    ADD CONSTRAINT plan_identity PRIMARY KEY (schedule, plan_time, scope);
 
 ALTER TABLE ONLY holdfast.queue
     ADD CONSTRAINT queue_pkey PRIMARY KEY (name);

@@ -11,19 +11,8 @@ create table {schema}.schedule (
   changed_at   timestamptz not null default now(),
   declared_at  timestamptz check (isfinite(declared_at)),
   has_scopes   boolean not null default false,
-  cron         text,
-  zone         text not null default 'UTC',
-  every        interval check (every between interval '-36525 days' and interval '36525 days'),
-  at           timestamptz check (at between '1900-01-01Z' and '9001-01-01Z'),
-  missed       text not null default 'latest',
-  overlap      text not null default 'allow',
-  max_per_pass integer not null default 1000,
-  catch_up     interval check (catch_up between interval '0' and interval '36525 days'),
-  max_lateness interval check (max_lateness between interval '0' and interval '36525 days'),
-  delay        interval not null default '0' check (delay between interval '0' and interval '36525 days'),
-  jitter       interval not null default '0' check (jitter between interval '0' and interval '36525 days'),
-  starts_at    timestamptz check (starts_at between '1900-01-01Z' and '9001-01-01Z'),
-  ends_at      timestamptz check (ends_at between '1900-01-01Z' and '9001-01-01Z'),
+  timing       jsonb not null,
+  rules        jsonb not null default '{}',
   history      interval not null default '30 days' check (history between interval '0' and interval '36525 days'),
   paused_at    timestamptz check (isfinite(paused_at)),
   paused_until timestamptz check (isfinite(paused_until)),
@@ -38,8 +27,7 @@ create table {schema}.schedule (
   keep         interval check (keep >= interval '0' and keep <= interval '36525 days'),
   on_lost      text check (on_lost in ('retry', 'fail')),
   tags         text[],
-  error        text,
-  constraint schedule_one_timing check (num_nonnulls(cron, every, at) = 1)
+  error        text
 );
 
 -- How far each scope of a schedule has come. last_plan_at never goes back and outlives the plans themselves, so that a
@@ -63,7 +51,7 @@ create table {schema}.schedule_scope (
 create index schedule_scope_next_at on {schema}.schedule_scope (next_at) where next_at is not null;
 
 -- Every planned fire and what was decided about it. What became of its job is looked up while the job is known, and
--- copied here when it is pruned.
+-- copied here when it is pruned. The scope is last in the key: plans come in the order of time, for all scopes at once.
 create table {schema}.plan (
   schedule   text not null,
   scope      text not null,
@@ -81,7 +69,7 @@ create table {schema}.plan (
   duration   interval,
   flag       text,
   result     jsonb,
-  constraint plan_identity primary key (schedule, scope, plan_time)
+  constraint plan_identity primary key (schedule, plan_time, scope)
 ) with (autovacuum_vacuum_scale_factor = 0.02);
 create index plan_keep_until on {schema}.plan (keep_until);
 create index plan_job on {schema}.plan (job) where job is not null;
