@@ -1,6 +1,7 @@
 """One private Postgres for the whole run; each test gets a database of its own, cloned from a template."""
 
 import os
+import signal
 from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
@@ -29,6 +30,11 @@ SETTINGS = {
 
 _ROOM = 4 * 1024**3
 _numbers = count(1)
+
+
+def pytest_configure() -> None:
+    """Started in the background of a script, a process ignores Ctrl-C, and so would all that tests start."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")
