@@ -212,15 +212,16 @@ class App:
             return (await self.enqueue_many([call], conn=conn))[0]
         here = await self._connections.opened()
         row = await here.enqueuer.put(call.job)
-        here.notifier.tell(wishes((call.job,)))
         return self._handles([call], [row])[0]
 
     def _enqueue_sync(self, call: Call[R], conn: object) -> Handle[R]:
         if conn is not None or call.on_conflict != "existing":
             return self.enqueue_many_sync([call], conn=conn)[0]
         here = self._connections.opened_blocking()
-        rows = hold_blocking(enqueue_many(self.schema, (call.job,), notify=False), here.database.run)
-        here.notifier.tell(wishes((call.job,)))
+        is_told = here.notifier.may_ride()
+        rows = hold_blocking(enqueue_many(self.schema, (call.job,), notify=is_told), here.database.run)
+        if not is_told:
+            here.notifier.tell(wishes((call.job,)))
         return self._handles([call], rows)[0]
 
     def _handles(self, calls: Sequence[Call[Any]], rows: list[Enqueued]) -> list[Handle[Any]]:

@@ -115,7 +115,8 @@ class Connections:
             hints = Database(dsn, HINTS, purpose="notifier", availability=together)
             await unless_it_works.enter_async_context(hints)
             unless_it_works.pop_all()
-        return _Async(database, hints, Notifier(hints, self.schema), Enqueuer(database, self.schema))
+        notifier = Notifier(hints, self.schema)
+        return _Async(database, hints, notifier, Enqueuer(database, self.schema, notifier))
 
     def _open_blocking(self, dsn: Dsn) -> _Blocking:
         together = Availability.of(dsn)

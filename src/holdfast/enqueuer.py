@@ -7,6 +7,7 @@ from holdfast.errors import StatementFailed
 from holdfast.postgres.database import Database
 from holdfast.postgres.schema import Schema
 from holdfast.storage.jobs import Enqueued, enqueue
+from holdfast.worker.notifier import Notifier, wishes
 
 BATCH = 200
 BATCH_TEXT = 1024 * 1024
@@ -18,9 +19,10 @@ class Enqueuer:
     A job with a unique key goes alone: it may have to wait for somebody else's transaction.
     """
 
-    def __init__(self, database: Database, schema: Schema) -> None:
+    def __init__(self, database: Database, schema: Schema, notifier: Notifier) -> None:
         self._database = database
         self._schema = schema
+        self._notifier = notifier
         self._gathering: list[tuple[NewJob, asyncio.Future[Enqueued]]] = []
         self._idle = asyncio.Event()
         self._idle.set()
@@ -93,7 +95,11 @@ class Enqueuer:
                     answer.set_result(row)
 
     async def _write(self, jobs: list[NewJob]) -> list[Enqueued]:
-        return await self._database.run(enqueue(self._schema, jobs, notify=False))
+        is_told = len(jobs) == 1 and self._notifier.may_ride()
+        rows = await self._database.run(enqueue(self._schema, jobs, notify=is_told))
+        if not is_told:
+            self._notifier.tell(wishes(jobs))
+        return rows
 
 
 def _refuse(answer: "asyncio.Future[Enqueued]", error: Exception) -> None:

@@ -11,6 +11,7 @@ from holdfast.enqueuer import BATCH, BATCH_TEXT, Enqueuer
 from holdfast.errors import StatementFailed
 from holdfast.postgres.database import Database
 from holdfast.postgres.schema import Schema
+from holdfast.worker.notifier import Notifier
 
 COMMITS = "select count(distinct xmin::text) from holdfast.job"
 JOBS = "select count(*) from holdfast.job"
@@ -38,7 +39,7 @@ async def test_jobs_enqueued_at_once_share_commits_and_keep_their_own_arguments(
 async def test_a_job_that_postgres_refuses_takes_no_other_with_it(dsn: str, observer: Observer) -> None:
     good, bad = NewJob(Policy("count"), '{"number": 1}'), NewJob(Policy("count"), '{"number": 1e999999}')
     async with Database(dsn) as database:
-        enqueuer = Enqueuer(database, Schema())
+        enqueuer = Enqueuer(database, Schema(), Notifier(database, Schema()))
         answers = await asyncio.gather(
             *(enqueuer.put(job) for job in (good, good, bad, good)), return_exceptions=True
         )
@@ -50,7 +51,7 @@ async def test_who_is_cancelled_before_his_batch_is_sent_has_enqueued_nothing(
     dsn: str, observer: Observer
 ) -> None:
     async with Database(dsn) as database:
-        enqueuer = Enqueuer(database, Schema())
+        enqueuer = Enqueuer(database, Schema(), Notifier(database, Schema()))
         tasks = [asyncio.create_task(enqueuer.put(NewJob(Policy("count")))) for _ in range(3)]
         await asyncio.sleep(0)  # the first is under way, the others gather
         tasks[1].cancel()
@@ -63,7 +64,7 @@ async def test_who_is_cancelled_while_his_own_is_sent_leaves_the_others_to_be_wr
     dsn: str, observer: Observer
 ) -> None:
     async with Database(dsn) as database:
-        enqueuer = Enqueuer(database, Schema())
+        enqueuer = Enqueuer(database, Schema(), Notifier(database, Schema()))
         tasks = [asyncio.create_task(enqueuer.put(NewJob(Policy("count")))) for _ in range(3)]
         await asyncio.sleep(0)
         tasks[0].cancel()
@@ -95,7 +96,7 @@ async def test_more_than_a_batch_and_more_than_its_text_are_written_in_turns(
 ) -> None:
     large = NewJob(Policy("count"), f'{{"text": "{"x" * (BATCH_TEXT // 2)}"}}')
     async with Database(dsn) as database:
-        enqueuer = Enqueuer(database, Schema())
+        enqueuer = Enqueuer(database, Schema(), Notifier(database, Schema()))
         many = [large] * 5 + [NewJob(Policy("count"))] * (BATCH + 5)
         answers = await asyncio.gather(*(enqueuer.put(job) for job in many))
     assert len({answer.job for answer in answers}) == len(many) == asked(observer, JOBS)

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from itertools import count
@@ -109,12 +110,12 @@ def is_alive(pid: int) -> bool:
 
 
 def children() -> list[int]:
-    """Of this process, zombies included."""
-    return [
-        int(child)
-        for task in Path("/proc/self/task").iterdir()
-        for child in (task / "children").read_text("utf-8").split()
-    ]
+    """Of this process, zombies included. A thread that ends while we look has none any more."""
+    found: list[int] = []
+    for task in Path("/proc/self/task").iterdir():
+        with suppress(FileNotFoundError, ProcessLookupError):
+            found += map(int, (task / "children").read_text("utf-8").split())
+    return found
 
 
 def open_files() -> int:

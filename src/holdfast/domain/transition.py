@@ -72,6 +72,9 @@ class Cancel:
 
 Transition = Complete | Retry | Snooze | Release | Fail | Cancel
 
+SUCCESS = Complete(None, None)
+"""A success without a result: what most runs come to."""
+
 
 def decide(run: Run, outcome: Outcome, luck: float) -> Transition:  # noqa: PLR0911  # a return for each case
     """The transition that follows; `luck` in [0, 1) spreads retries."""

@@ -58,6 +58,7 @@ class Database:
         self._purpose = purpose
         self._extra = session
         self._availability = availability or Availability.of(self.dsn)
+        self._chosen: SessionSettings | None = None
         self._pool: Pool | None = None
 
     async def __aenter__(self) -> Self:
@@ -78,6 +79,7 @@ class Database:
         except psycopg.Error as error:
             raise connection_failed(error, self.dsn) from error
         self._availability.behind(self.pooler)
+        self._chosen = SessionSettings.of(self.settings, self.pooler, self._extra)
         pool = Pool(conninfo, self.settings, self._session, self._availability)
         await pool.open()
         self._pool = pool
@@ -157,9 +159,9 @@ class Database:
 
     @property
     def _session(self) -> SessionSettings:
-        if not hasattr(self, "pooler"):
+        if self._chosen is None:
             raise DatabaseClosed(_NOT_OPEN)
-        return SessionSettings.of(self.settings, self.pooler, self._extra)
+        return self._chosen
 
 
 async def _prepare(connection: psycopg.AsyncConnection[TupleRow], opening: bytes) -> None:

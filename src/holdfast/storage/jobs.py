@@ -39,8 +39,8 @@ def enqueue(
     schema: Schema, jobs: Sequence[NewJob], *, notify: bool, now: datetime | None = None
 ) -> Statement[Enqueued]:
     """Write a batch; answers in its order. An active job with the same unique key stands for a new one."""
-    if len(jobs) == 1 and not notify and jobs[0].is_plain:
-        return _ENQUEUE_ONE.with_params(schema, **_fields(jobs[0]), now=now)
+    if len(jobs) == 1 and jobs[0].is_plain:
+        return _ENQUEUE_ONE.with_params(schema, **_fields(jobs[0]), notify=notify, now=now)
     columns = _columns(jobs)
     if all(job.unique_key is None for job in jobs):
         return _ENQUEUE.with_params(schema, **columns, notify=notify, now=now)

@@ -8,7 +8,16 @@ from typing import Literal, NamedTuple, assert_never
 
 from holdfast.domain.json_text import flaw
 from holdfast.domain.ring import SEGMENTS, segments_without
-from holdfast.domain.transition import Cancel, Complete, Fail, Release, Retry, Snooze, Transition
+from holdfast.domain.transition import (
+    SUCCESS,
+    Cancel,
+    Complete,
+    Fail,
+    Release,
+    Retry,
+    Snooze,
+    Transition,
+)
 from holdfast.errors import InvalidInput
 from holdfast.postgres.conversation import Conversation, ask
 from holdfast.postgres.schema import Schema
@@ -234,13 +243,12 @@ def _in_order(settlements: Sequence[Settlement]) -> list[Settlement]:
 
 _Text = str | None
 _Row = tuple[_Text, timedelta | None, _Text, _Text, _Text]
-_SUCCESS = Complete(result=None, flag=None)
 
 
 def _columns(
     transitions: Sequence[Transition],
 ) -> tuple[Sequence[_Text], Sequence[timedelta | None], Sequence[_Text], Sequence[_Text], Sequence[_Text]]:
-    if all(transition == _SUCCESS for transition in transitions):
+    if all(transition is SUCCESS or transition == SUCCESS for transition in transitions):
         return (), (), (), (), ()
     outcomes, delays, errors, results, flags = zip(*map(_row, transitions), strict=True)
     return outcomes, delays, errors, results, flags

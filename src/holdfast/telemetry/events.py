@@ -4,13 +4,13 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import NamedTuple
 
 from holdfast.domain.failure import Failure
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptFact:
-    """Which attempt a fact is about."""
+class AttemptFact(NamedTuple):
+    """Which attempt a fact is about. A tuple, as the events of every attempt: they are made for each job."""
 
     job: int
     run: int
@@ -20,13 +20,11 @@ class AttemptFact:
     max_attempts: int
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptStarted:
+class AttemptStarted(NamedTuple):
     of: AttemptFact
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptEnded:
+class AttemptEnded(NamedTuple):
     """An attempt was settled. `outcome` is what the ledger says: succeeded, retried, failed, …"""
 
     of: AttemptFact

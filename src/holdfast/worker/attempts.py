@@ -4,6 +4,7 @@ arguments, call the handler, judge what it came to, decide what follows, settle.
 
 import asyncio
 import inspect
+import math
 import random
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
@@ -14,10 +15,10 @@ from holdfast.domain.backoff import from_json
 from holdfast.domain.failure import Code, Failure
 from holdfast.domain.outcome import Cancelled, Failed, Outcome, Released, Snoozed, Succeeded
 from holdfast.domain.outcome import Undecodable as NotDecoded
+from holdfast.domain.transition import SUCCESS, Run, Transition, decide
 from holdfast.domain.transition import Cancel as CancelJob
 from holdfast.domain.transition import Fail as FailJob
 from holdfast.domain.transition import Retry as RetryJob
-from holdfast.domain.transition import Run, Transition, decide
 from holdfast.domain.transition import Snooze as SnoozeJob
 from holdfast.errors import LeaseLost, Undecodable
 from holdfast.storage.runs import Answer, ClaimRow, Saving
@@ -35,6 +36,7 @@ from holdfast.worker.settler import Ending, Settler
 from holdfast.worker.slots import Slots
 
 Complete = Callable[[Context, Any], Completion]
+_NOTHING_TO_KEEP = Succeeded()
 HookCall = tuple[str, Callable[..., Any] | None, tuple[object, ...]]
 
 
@@ -61,6 +63,7 @@ class Attempts:
         self._wake = wake
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
+        self._timer_at = math.inf
         self._hooks: set[asyncio.Task[None]] = set()
         self.held: dict[int, Held] = {}
 
@@ -106,20 +109,24 @@ class Attempts:
 
     def _watch(self, held: Held) -> None:
         """One timer for the earliest timeout, whatever the number of runs."""
-        if self._timer is None or held.overdue_at < self._timer.when() - self._loop.time() + monotonic():
+        if held.overdue_at < self._timer_at:
             if self._timer is not None:
                 self._timer.cancel()
-            self._timer = self._loop.call_later(max(held.overdue_at - monotonic(), 0), self._time_out)
+            self._wait_until(held.overdue_at)
+
+    def _wait_until(self, moment: float) -> None:
+        self._timer_at = moment
+        self._timer = self._loop.call_later(max(moment - monotonic(), 0), self._time_out)
 
     def _time_out(self) -> None:
-        self._timer = None
+        self._timer, self._timer_at = None, math.inf
         now = monotonic()
         for held in list(self.held.values()):
             if held.overdue_at <= now:
                 held.tell_to_stop(Stop.TIMEOUT)
         left = [held.overdue_at for held in self.held.values() if held.stop is None]
         if left:
-            self._timer = self._loop.call_later(max(min(left) - now, 0), self._time_out)
+            self._wait_until(min(left))
 
     async def _attempt(self, held: Held) -> None:
         context = Context(held, save_progress=self._save_progress, complete=self._complete)
@@ -141,8 +148,7 @@ class Attempts:
         except (TypeError, ValueError, RecursionError) as unstorable:
             unstorable.add_note("ctx.state must hold what JSON can: numbers, text, lists, dicts")
             outcome, error = Failed(from_error(unstorable)), unstorable
-        transition = decide(self._run(held), outcome, random.random())  # noqa: S311  # spreads load
-        self._settler.put(Ending(held, transition, state, self._then(context, error)))
+        self._settler.put(Ending(held, self._decided(held, outcome), state, context, error, self._settled))
 
     async def _outcome(
         self, held: Held, context: Context, caller: Caller
@@ -162,6 +168,8 @@ class Attempts:
             return self._stopped(held, error), error
         except (Exception, SystemExit) as error:  # noqa: BLE001  # whatever a handler raises ends its attempt, not us
             return self._raised(held, error), error
+        if result is None:
+            return _NOTHING_TO_KEEP, None
         encoded = held.kind.signature.encode_result(result)
         return Succeeded(encoded.text, encoded.flag), None
 
@@ -205,22 +213,21 @@ class Attempts:
         return Failed(from_error(error, code), delay, is_retryable)
 
     @staticmethod
-    def _run(held: Held) -> Run:
+    def _decided(held: Held, outcome: Outcome) -> Transition:
+        if outcome is _NOTHING_TO_KEEP:
+            return SUCCESS  # what most runs come to
         row = held.row
-        return Run(row.attempt, row.max_attempts, from_json(row.backoff))
+        run = Run(row.attempt, row.max_attempts, from_json(row.backoff))
+        return decide(run, outcome, random.random())  # noqa: S311  # spreads load
 
-    def _then(
-        self, context: Context, error: BaseException | None
-    ) -> Callable[[Ending, Answer, str | None], None]:
-        def then(ending: Ending, answer: Answer, outcome: str | None) -> None:
-            held = ending.held
-            self.held.pop(held.run, None)
-            if answer == "lost":
-                self._say_lost(held, context, f"settle as {type(ending.transition).__name__.lower()}")
-            elif outcome is not None:
-                self._say_ended(held, context, ending.transition, outcome, error)
-
-        return then
+    def _settled(self, ending: Ending, answer: Answer, outcome: str | None) -> None:
+        held = ending.held
+        self.held.pop(held.run, None)
+        if answer == "lost":
+            doing = f"settle as {type(ending.transition).__name__.lower()}"
+            self._say_lost(held, ending.context, doing)
+        elif outcome is not None:
+            self._say_ended(held, ending.context, ending.transition, outcome, ending.error)
 
     def _after_own_commit(self, held: Held, context: Context, error: BaseException | None) -> None:
         self.held.pop(held.run, None)

@@ -92,7 +92,7 @@ class Fetcher:
                     return False
                 # Taken off before asking: a wake-up that comes while the claim is under way puts it on again.
                 self._promising.pop(queue, None)
-                claimed |= await self._claim(worker, queue, min(self._slots.free(queue), BATCH))
+                claimed |= await self._claim(worker, queue, self._slots.share(queue, BATCH))
         return claimed
 
     async def _claim(self, worker: int, queue: str, limit: int) -> bool:

@@ -1,6 +1,7 @@
 """Tells workers of new jobs after they were committed: one coalesced NOTIFY, from a task or thread.
 
-A NOTIFY inside the enqueue's own transaction takes a lock that all such commits share.
+A NOTIFY inside the enqueue's own transaction takes a lock that all such commits share. So only a lone enqueue
+carries its own, when nothing was said for a while: what follows close behind is said together, afterwards.
 """
 
 import asyncio
@@ -8,6 +9,7 @@ import atexit
 import logging
 import queue
 import threading
+import time
 from collections.abc import Iterable
 from contextlib import suppress
 
@@ -49,14 +51,37 @@ def _wake(schema: Schema, names: set[str]) -> Statement[object]:
     )
 
 
+class Quiet:
+    """Since when nothing was said. `_PAUSE` seconds lie between any two words of one process."""
+
+    def __init__(self) -> None:
+        self._said_at = float("-inf")
+
+    def say(self) -> None:
+        self._said_at = time.monotonic()
+
+    @property
+    def left(self) -> float:
+        """Seconds until the next word is due."""
+        return self._said_at + _PAUSE - time.monotonic()
+
+
 class Notifier:
-    """Sends at once when idle; what comes while a NOTIFY is under way goes with the next one."""
+    """Sends at once after a silence; what comes soon after a NOTIFY goes with the next one."""
 
     def __init__(self, database: Database, schema: Schema) -> None:
         self._database = database
         self._schema = schema
         self._names: set[str] = set()
+        self._quiet = Quiet()
         self._task: asyncio.Task[None] | None = None
+
+    def may_ride(self) -> bool:
+        """Whether an enqueue that is sent now may carry its own NOTIFY; who asks and hears so, does."""
+        is_silent = not self._names and self._quiet.left <= 0
+        if is_silent:
+            self._quiet.say()
+        return is_silent
 
     def tell(self, names: set[str]) -> None:
         self._names |= names
@@ -71,14 +96,14 @@ class Notifier:
 
     async def _send(self) -> None:
         while self._names:
+            await asyncio.sleep(max(self._quiet.left, 0))
             names, self._names = self._names, set()
+            self._quiet.say()
             try:
                 await self._database.run(_wake(self._schema, names))
             except (DatabaseError, DatabaseClosed) as error:
                 _log.debug("a wake-up could not be sent, workers will poll: %s", error)
                 return
-            if self._names:
-                await asyncio.sleep(_PAUSE)
 
 
 class BlockingNotifier:
@@ -89,7 +114,16 @@ class BlockingNotifier:
         self._schema = schema
         self._wishes: queue.SimpleQueue[set[str] | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
+        self._quiet = Quiet()
         self._thread: threading.Thread | None = None
+
+    def may_ride(self) -> bool:
+        """Whether an enqueue that is sent now may carry its own NOTIFY; who asks and hears so, does."""
+        with self._lock:
+            is_silent = self._wishes.empty() and self._quiet.left <= 0
+            if is_silent:
+                self._quiet.say()
+            return is_silent
 
     def tell(self, names: set[str]) -> None:
         with self._lock:
@@ -113,6 +147,8 @@ class BlockingNotifier:
         while (names := self._wishes.get()) is not None:
             together = set(names)
             is_last = False
+            time.sleep(max(self._quiet.left, 0))
+            self._quiet.say()
             while not self._wishes.empty():
                 more = self._wishes.get()
                 is_last = is_last or more is None

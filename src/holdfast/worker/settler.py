@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
 
 from holdfast.domain.failure import Failure
 from holdfast.domain.transition import Fail, Transition
@@ -15,19 +15,25 @@ from holdfast.storage.operators import history
 from holdfast.storage.runs import Answer, Retention, Saving, Settled, Settlement, save, settle_surely
 from holdfast.worker.held import Held, Stop
 
+if TYPE_CHECKING:
+    from holdfast.worker.context import Context
+
 BATCH = 500
 _RETRY_SECONDS = 0.2
 
 _log = logging.getLogger("holdfast.worker")
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """A run, what is to happen to its job, and who wants to know what became of it."""
+class Ending(NamedTuple):
+    """A run, what is to happen to its job, and who wants to know what became of it. A tuple: it is made for
+    every job.
+    """
 
     held: Held
     transition: Transition
     state: str | None
+    context: "Context"
+    error: BaseException | None
     then: Callable[["Ending", Answer, str | None], None]
 
 
@@ -96,7 +102,7 @@ class Settler:
         failure = Failure(f"its outcome could not be stored: {error}", "handler_error")
         for number, ending in enumerate(batch):
             for transition in (ending.transition, Fail(failure)):
-                single = replace(ending, transition=transition, state=None)
+                single = ending._replace(transition=transition, state=None)
                 try:
                     self._tell([single], await self._settled([single]))
                     break

@@ -24,6 +24,12 @@ class Slots:
     def free(self, queue: str) -> int:
         return self._limits[queue] - self._used[queue]
 
+    def share(self, queue: str, most: int) -> int:
+        """How many to claim at once: never more than half of all slots, so that one half runs while the other
+        is claimed and settled.
+        """
+        return min(self.free(queue), most, (self._limits[queue] + 1) // 2)
+
     def take(self, queue: str) -> None:
         self._used[queue] += 1
 

@@ -1,6 +1,6 @@
 -- Write one job that is due now, has no deadline and need not be unique; answers its id.
 -- What enqueue does for a batch, at half its price for one: plain parameters instead of arrays and templates.
--- Goes to ready, in the ring's current segment. Locks nothing of others'; nobody is told.
+-- Goes to ready, in the ring's current segment. Locks nothing of others'. With %(notify)s its queue is told.
 with written as (
   insert into {schema}.job (created_at, priority, max_attempts, kind, queue, args, backoff, timeout, keep, on_lost,
                             tags, origin)
@@ -8,9 +8,13 @@ with written as (
           %(kind)s::text, %(queue)s::text, %(args)s::text::jsonb, %(backoff)s::text::jsonb, %(timeout)s::interval,
           %(keep)s::interval, %(on_lost)s::text, %(tags)s::text::text[], %(origin)s::text::jsonb)
   returning id
+), placed as (
+  insert into {schema}.ready (queue, priority, job, segment, kind, attempt)
+  select %(queue)s::text, %(priority)s::smallint, id,
+         (select current from {schema}.ring order by version desc limit 1), %(kind)s::text, 0
+    from written
+  returning job
 )
-insert into {schema}.ready (queue, priority, job, segment, kind, attempt)
-select %(queue)s::text, %(priority)s::smallint, id,
-       (select current from {schema}.ring order by version desc limit 1), %(kind)s::text, 0
-  from written
-returning job, true as is_new
+select job, true as is_new
+  from placed
+ where not %(notify)s::boolean or pg_notify('{schema_name}.ready', %(queue)s::text) is not null
