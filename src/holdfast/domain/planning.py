@@ -39,8 +39,8 @@ class Standing:
     """What is known of one scope of a schedule before the look.
 
     `since`: from when on this timing is in force (its creation, or the moment it was changed); plans later
-    than this and than `last_plan_at` are to be decided. `active_since`: when the oldest job of an earlier plan
-    that is still active was fired; None if there is none. `pause` stays known after its end, so that the
+    than this and than `last_plan_at` are to be decided. `active_since`: when the oldest job of an earlier
+    plan that is still active was fired; None if there is none. `pause` stays known after its end, so that the
     plans within it are not taken for missed ones. `skips`: plan times that an operator asked to leave out.
     """
 
