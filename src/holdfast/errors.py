@@ -21,6 +21,8 @@ HoldfastError
 ├── JobNotFound                  there is no such job (any more)
 ├── JobEnded                     the job whose result is wanted failed, was cancelled or expired
 ├── ResultTimeout                the job whose result is wanted has not ended in time
+├── ScheduleNotFound             there is no schedule of that name, or no such scope of it
+├── ScheduleConflict             the name belongs to a schedule of the other sort: declared, or stored
 ├── LeaseLost                    this run was taken away: nothing of it can be written any more
 ├── ProcessDied                  the child process of an attempt ended before its handler did
 ├── SchemaError                  code and database do not fit
@@ -164,6 +166,23 @@ class ResultTimeout(HoldfastError, TimeoutError):
     def __init__(self, *, job: int, waited: str) -> None:
         self.job, self.waited = job, waited
         super().__init__(f"job {job} has not ended within {waited}; it goes on, ask again later")
+
+
+class ScheduleNotFound(HoldfastError, LookupError):
+    def __init__(self, name: str, *, scope: str | None = None) -> None:
+        self.name, self.scope = name, scope
+        what = f'schedule "{name}"' if scope is None else f'scope "{scope}" of schedule "{name}"'
+        super().__init__(f"there is no {what}: look at what there is with app.schedules.list()")
+
+
+class ScheduleConflict(HoldfastError):
+    def __init__(self, name: str, *, is_declared: bool) -> None:
+        self.name, self.is_declared = name, is_declared
+        super().__init__(
+            f'schedule "{name}" is declared in code: change it there, or choose another name'
+            if is_declared
+            else f'a stored schedule is called "{name}": give the declaration another name=…, or delete it'
+        )
 
 
 class LeaseLost(HoldfastError):

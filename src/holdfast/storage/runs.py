@@ -48,6 +48,7 @@ class ClaimRow(NamedTuple):
     deadline_at: datetime | None
     tags: list[str] | None
     state: str | None
+    origin: str | None = None
 
 
 class Look(NamedTuple):

@@ -92,6 +92,25 @@ class HookFailed:
     error: BaseException
 
 
+@dataclass(frozen=True, slots=True)
+class ScheduleFailed:
+    """Something is wrong with a schedule or with one of its scopes; the others go on. Said once."""
+
+    schedule: str
+    scope: str | None
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlansMissed:
+    """Plans that a policy dropped without a fire: missed, or too late."""
+
+    schedule: str
+    scopes: int
+    plans: int
+    reason: str
+
+
 Event = (
     AttemptStarted
     | AttemptEnded
@@ -103,6 +122,8 @@ Event = (
     | ChoreDid
     | ChoreFailed
     | HookFailed
+    | ScheduleFailed
+    | PlansMissed
 )
 Reader = Callable[[Event], None]
 

@@ -18,6 +18,8 @@ from holdfast.telemetry.events import (
     HookFailed,
     LeadershipChanged,
     LeaseLost,
+    PlansMissed,
+    ScheduleFailed,
     WorkerStarted,
     WorkerStopped,
     WorkerWasLost,
@@ -61,6 +63,17 @@ def log_event(event: Event) -> None:  # noqa: C901, PLR0912  # a line for each e
             _line(logging.WARNING, f"chore {chore} failed", error=f"{type(error).__name__}: {error}")
         case HookFailed(hook, kind, job, error):
             logger.error("hook %s failed: kind=%s job=%s", hook, kind, job, exc_info=error)
+        case ScheduleFailed(schedule, scope, problem):
+            _line(logging.ERROR, "schedule failed", schedule=schedule, scope=scope or None, error=problem)
+        case PlansMissed(schedule, scopes, plans, reason):
+            _line(
+                logging.WARNING,
+                "plans missed",
+                schedule=schedule,
+                scopes=scopes,
+                plans=plans,
+                reason=reason,
+            )
         case _:
             assert_never(event)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.domain.failure import storable
 from holdfast.domain.json_text import flaw
 from holdfast.worker.held import Held, Stop
+from holdfast.worker.plan import Plan, plan_of
 
 if TYPE_CHECKING:
     from holdfast.worker.completion import Completion
@@ -63,6 +64,11 @@ class Context:
             row.deadline_at,
             tuple(row.tags or ()),
         )
+
+    @cached_property
+    def plan(self) -> Plan | None:
+        """The plan that a schedule fired this job for; None for a job that was enqueued otherwise."""
+        return plan_of(self._held.row.origin)
 
     @cached_property
     def log(self) -> "logging.LoggerAdapter[logging.Logger]":

@@ -32,6 +32,7 @@ from holdfast.worker.chores.leader import Leader
 from holdfast.worker.completion import Completion
 from holdfast.worker.connections import Connections
 from holdfast.worker.context import Context
+from holdfast.worker.extras import Extras
 from holdfast.worker.fetcher import Fetcher
 from holdfast.worker.held import Stop
 from holdfast.worker.keeper import LeaseKeeper
@@ -62,6 +63,7 @@ class Worker:
         schema: Schema,
         emitter: Emitter,
         version: str,
+        extras: Extras | None = None,
     ) -> None:
         self._dsn = dsn if isinstance(dsn, Dsn) else Dsn.parse(dsn)
         self._kinds = kinds
@@ -69,6 +71,7 @@ class Worker:
         self._schema = schema
         self._emitter = emitter
         self._version = version
+        self._extras = extras or Extras()
         self._id: int | None = None
         self._beginning_anew: asyncio.Task[None] | None = None
         self.stopping = Stopping()
@@ -107,7 +110,9 @@ class Worker:
                         await self._register(calm)
                         async with running(settler):
                             async with running(
-                                fetcher, *([leader] if self._options.is_leading_allowed else [])
+                                fetcher,
+                                *([leader] if self._options.is_leading_allowed else []),
+                                *self._extras.services(calm, connections.handlers, self._emitter),
                             ):
                                 self.started.set()
                                 await self.stopping.draining.wait()
@@ -187,13 +192,16 @@ class Worker:
             database,
             self._schema,
             self._emitter,
-            lambda: chores_of(
-                database,
-                self._schema,
-                self._emitter,
-                self._options.retention,
-                self._options.beats.lease,
-            ),
+            lambda: [
+                *chores_of(
+                    database,
+                    self._schema,
+                    self._emitter,
+                    self._options.retention,
+                    self._options.beats.lease,
+                ),
+                *self._extras.chores(database, self._emitter),
+            ],
             worker=lambda: self._id,
             lease=self._options.leader_lease,
         )
@@ -240,6 +248,7 @@ class Worker:
         listener.subscribe(f"{name}.cancel", cancelled)
         listener.subscribe(f"{name}.due", lambda _: leader.wake("promote"))
         listener.subscribe(f"{name}.leader", told)
+        listener.subscribe(f"{name}.plan", lambda _: leader.wake("plan"))
 
     async def _register(self, database: Database) -> None:
         sent_at = monotonic()

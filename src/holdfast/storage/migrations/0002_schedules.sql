@@ -42,7 +42,7 @@ create table {schema}.schedule_scope (
   pruned_until timestamptz check (isfinite(pruned_until)),
   gone_at      timestamptz check (isfinite(gone_at)),
   job          bigint,
-  skips        integer not null default 0 check (skips >= 0),
+  skips        timestamptz[] check (not 'infinity' = any(skips) and not '-infinity' = any(skips)),
   zone         text,
   args         jsonb check (jsonb_typeof(args) = 'object'),
   error        text,
@@ -56,6 +56,7 @@ create table {schema}.plan (
   schedule   text not null,
   scope      text not null,
   plan_time  timestamptz not null,
+  earliest   timestamptz,
   decided_at timestamptz not null,
   keep_until timestamptz not null,
   run_at     timestamptz,
@@ -77,7 +78,7 @@ create index plan_job on {schema}.plan (job) where job is not null;
 -- Every plan with what became of its job: where the job stands, or how it ended, also after it was pruned.
 -- A handler whose result is an object with a number called rows_affected shows it in a column of its own.
 create view {schema}.plans as
-select p.schedule, p.scope, p.plan_time, p.decision, p.reason, p.count, p.decided_at,
+select p.schedule, p.scope, p.plan_time, p.decision, p.reason, p.count, p.earliest, p.decided_at,
        p.decided_at - p.plan_time as lag, p.run_at, p.job,
        coalesce(p.outcome::text, f.outcome::text, j.state) as state,
        coalesce(p.attempts, f.attempt, j.attempt) as attempts, j.max_attempts,

@@ -36,10 +36,11 @@ with me as materialized (
   -- The run is drawn here, so that each job's wide row is looked up once, for the lease and for the answer.
   select p.job, nextval('{schema}.run') as run, (p.attempt + 1)::smallint as attempt, clock.now as started_at,
          least(clock.now + coalesce(j.timeout, %(timeout)s::interval), j.deadline_at) as timeout_at,
-         j.kind, j.args, j.priority, j.max_attempts, j.backoff, j.created_at, j.deadline_at, j.tags
+         j.kind, j.args, j.priority, j.max_attempts, j.backoff, j.created_at, j.deadline_at, j.tags,
+         j.origin
     from clock, picked p
    cross join lateral (
-     select timeout, kind, args, priority, max_attempts, backoff, created_at, deadline_at, tags
+     select timeout, kind, args, priority, max_attempts, backoff, created_at, deadline_at, tags, origin
        from {schema}.job where id = p.job offset 0) j
 ), leased as (
   insert into {schema}.lease (worker, job, run, started_at, timeout_at, attempt)
@@ -49,6 +50,7 @@ select ring.version, case when ring.closed_until > clock.now then ring.closed en
        b.job, b.run, b.attempt, b.kind, b.args::text, b.priority, b.max_attempts, b.backoff::text,
        b.started_at, b.timeout_at, b.created_at, b.deadline_at, b.tags,
        case when (select is_any from states)
-            then (select s.state::text from {schema}.saved s where s.job = b.job) end as state
+            then (select s.state::text from {schema}.saved s where s.job = b.job) end as state,
+       b.origin::text
   from clock, (select version, closed, closed_until from {schema}.ring order by version desc limit 1) ring
   left join begun b on true

@@ -1,0 +1,240 @@
+"""Plans: what is due, what was decided and fired, what a range holds; backfilled on request, pruned."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+from typing import Literal, NamedTuple
+
+from holdfast.domain.planning import Decided, Look
+from holdfast.postgres.schema import Schema
+from holdfast.postgres.statement import Statement
+from holdfast.storage.arrays import number_array, text_array
+from holdfast.storage.statements import statement
+
+PRUNED = 1_000
+_FIRED_AT_ONCE = 2_000
+
+
+class DueRow(NamedTuple):
+    """A scope that is due, as it stands. No schedule: only the clock. No version: its schedule is gone."""
+
+    now: datetime
+    schedule: str | None
+    scope: str
+    version: int | None
+    timing: str
+    rules: str
+    zone: str | None
+    paused_at: datetime | None
+    paused_until: datetime | None
+    since_at: datetime
+    last_plan_at: datetime | None
+    job: int | None
+    skips: list[datetime] | None
+    error: str | None
+    active_since: datetime | None
+
+
+class Fired(NamedTuple):
+    """How many scopes a fire found as they were read, and how many jobs it made."""
+
+    taken: int
+    fired: int
+
+
+class FiredPlan(NamedTuple):
+    scope: str
+    plan_time: datetime
+    job: int
+
+
+class KnownPlan(NamedTuple):
+    scope: str
+    plan_time: datetime
+    decision: str
+    has_job: bool
+
+
+class PlanRow(NamedTuple):
+    """A plan with what became of its job, as the view `plans` shows it."""
+
+    schedule: str
+    scope: str
+    plan_time: datetime
+    decision: str
+    reason: str | None
+    plans: int
+    earliest: datetime | None
+    decided_at: datetime
+    run_at: datetime | None
+    job: int | None
+    state: str | None
+    attempts: int | None
+    max_attempts: int | None
+    next_retry_at: datetime | None
+    error_code: str | None
+    duration: timedelta | None
+    rows_affected: Decimal | None
+    result: str | None
+    flag: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """What a look decided about a scope that was read."""
+
+    row: DueRow
+    look: Look
+
+
+_DUE = statement("plan_due", DueRow, is_repeatable=True)
+_FIRE = statement("plan_fire", Fired)
+_NEXT = statement("plan_next", lambda length: length, is_repeatable=True)
+_REFUSE = statement("plan_refuse", int)
+_PRUNE = statement("plan_prune", int)
+_BACKFILL = statement("plan_backfill", FiredPlan)
+_LIST = statement("plan_list", PlanRow, is_repeatable=True)
+_KNOWN = statement("plan_known", KnownPlan, is_repeatable=True)
+
+
+def due(
+    schema: Schema, *, limit: int = 1_000, schedule: str | None = None, now: datetime | None = None
+) -> Statement[DueRow]:
+    """The clock, and scopes that are due for a decision."""
+    return _DUE.with_params(schema, limit=limit, schedule=schedule, now=now)
+
+
+def fire(schema: Schema, moves: Sequence[Move], *, now: datetime | None = None) -> Statement[Fired]:
+    """Write decisions down and fire, where nothing has changed since it was read."""
+    plans = [decided for move in moves for decided in move.look.decided]
+    lasts = list(_running_total(len(move.look.decided) for move in moves))
+    jobs = [sum(decided.run_at is not None for decided in move.look.decided) for move in moves]
+    kinds = list(dict.fromkeys((decided.decision, decided.reason) for decided in plans))
+    numbers = {kind: number for number, kind in enumerate(kinds, 1)}
+    is_counted = any(decided.count > 1 for decided in plans)
+    return _FIRE.with_params(
+        schema,
+        schedules=text_array([move.row.schedule for move in moves]),
+        scopes=text_array([move.row.scope for move in moves]),
+        versions=number_array([move.row.version or 0 for move in moves]),
+        were_last=[move.row.last_plan_at for move in moves],
+        were_job=[move.row.job for move in moves],
+        last_plans=[move.look.last_plan_at for move in moves],
+        nexts=[move.look.next_at for move in moves],
+        firsts=number_array([1, *[last + 1 for last in lasts[:-1]]]),
+        lasts=number_array(lasts),
+        jobs=number_array(jobs),
+        plan_times=[decided.plan_time for decided in plans],
+        earliests=[decided.earliest for decided in plans] if is_counted else None,
+        run_ats=[decided.run_at for decided in plans],
+        places=[place for move in moves for place in _places(move.look.decided)],
+        counts=number_array([decided.count for decided in plans]) if is_counted else None,
+        decided=number_array([numbers[decided.decision, decided.reason] for decided in plans]),
+        decisions=[decision for decision, _ in kinds],
+        reasons=[reason for _, reason in kinds],
+        now=now,
+    )
+
+
+def batches(moves: Sequence[Move]) -> Iterator[list[Move]]:
+    """In parts of so many plans at most, unless a single scope has more: each is one statement."""
+    batch: list[Move] = []
+    size = 0
+    for move in moves:
+        weight = max(len(move.look.decided), 1)
+        if batch and size + weight > _FIRED_AT_ONCE:
+            yield batch
+            batch, size = [], 0
+        batch.append(move)
+        size += weight
+    if batch:
+        yield batch
+
+
+def next_look(schema: Schema, *, now: datetime | None = None) -> Statement[timedelta | None]:
+    """How long the planner may sleep; None: nothing is to come."""
+    return _NEXT.with_params(schema, now=now)
+
+
+def refuse(
+    schema: Schema,
+    refused: Sequence[tuple[str, str, str]],
+    *,
+    wait: timedelta,
+    now: datetime | None = None,
+) -> Statement[int]:
+    """Put scopes off that cannot be planned: schedule, scope and what is wrong."""
+    return _REFUSE.with_params(
+        schema,
+        schedules=[schedule for schedule, _, _ in refused],
+        scopes=[scope for _, scope, _ in refused],
+        errors=[error for _, _, error in refused],
+        wait=wait,
+        now=now,
+    )
+
+
+def prune(schema: Schema, *, limit: int = PRUNED, now: datetime | None = None) -> Statement[int]:
+    """Delete plans that were kept long enough. Repeat until the answer is short."""
+    return _PRUNE.with_params(schema, limit=limit, now=now)
+
+
+def fire_on_request(
+    schema: Schema,
+    schedule: str,
+    plans: Sequence[tuple[str, datetime | None]],
+    *,
+    decision: Literal["backfilled", "run_now"],
+    reason: str | None = None,
+    now: datetime | None = None,
+) -> Statement[FiredPlan]:
+    """Fire (scope, plan time) pairs that have no job yet, or with no time one right now."""
+    return _BACKFILL.with_params(
+        schema,
+        schedule=schedule,
+        scopes=text_array([scope for scope, _ in plans]),
+        plan_times=[moment for _, moment in plans],
+        decision=decision,
+        reason=reason,
+        is_now=decision == "run_now",
+        now=now,
+    )
+
+
+def plans_of(
+    schema: Schema,
+    schedule: str,
+    *,
+    scope: str | None = None,
+    before: datetime | None = None,
+    is_unfired: bool = False,
+    limit: int = 100,
+) -> Statement[PlanRow]:
+    """Plans with what became of them, the latest first; `is_unfired`: those that made no job."""
+    return _LIST.with_params(
+        schema, schedule=schedule, scope=scope, before=before, is_unfired=is_unfired, limit=limit
+    )
+
+
+def known_plans(
+    schema: Schema, schedule: str, *, first: datetime, last: datetime, scope: str | None = None
+) -> Statement[KnownPlan]:
+    """What is known of the plans in a range."""
+    return _KNOWN.with_params(schema, schedule=schedule, first=first, last=last, scope=scope)
+
+
+def _running_total(counts: Iterator[int]) -> Iterator[int]:
+    total = 0
+    for count in counts:
+        total += count
+        yield total
+
+
+def _places(plans: Sequence[Decided]) -> Iterator[int | None]:
+    """Which of its scope's jobs each plan has."""
+    place = 0
+    for plan in plans:
+        if plan.run_at is not None:
+            place += 1
+        yield place if plan.run_at is not None else None

@@ -1,0 +1,61 @@
+-- Fire plans of one schedule on request: those of a range, or with no plan time (NULL) one right now, in between.
+-- One fire for each plan: one that has a job is left alone, one that was skipped or missed is taken over, and one that
+-- was pruned is refused, since it may have fired. Answers the plans that were fired, with their jobs.
+-- Locks schedule (share), then schedule_scope and plan, in the order of scopes, and waits for them.
+-- %(is_now)s: its job counts for the overlap with later plans, unless an earlier one is still active.
+with clock as materialized (
+  -- Between plan times: those are whole milliseconds at least.
+  select now, case when extract(microseconds from now)::bigint %% 1000 = 0
+                   then now + interval '1 microsecond' else now end as unplanned
+    from (select coalesce(%(now)s::timestamptz, statement_timestamp()) as now) c
+), asked as materialized (
+  select a.scope, coalesce(a.plan_time, clock.unplanned) as plan_time
+    from clock, unnest(%(scopes)s::text::text[], %(plan_times)s::timestamptz[]) as a (scope, plan_time)
+), template as materialized (
+  select * from {schema}.schedule where name = %(schedule)s::text for share
+), scopes as materialized (
+  select scope, args, pruned_until, job, ctid as place
+    from {schema}.schedule_scope
+   where schedule = (select name from template) and gone_at is null and scope in (select scope from asked)
+   order by scope
+     for update
+), wanted as materialized (
+  select a.scope, a.plan_time, nextval('{schema}.job_id_seq') as job
+    from asked a join scopes s using (scope)
+   where s.pruned_until is null or a.plan_time > s.pruned_until
+), recorded as (
+  insert into {schema}.plan as p (schedule, scope, plan_time, decided_at, keep_until, run_at, job, decision, reason)
+  select t.name, w.scope, w.plan_time, clock.now, clock.now + t.history, clock.now, w.job,
+         %(decision)s::text, %(reason)s::text
+    from clock, template t, wanted w
+  on conflict on constraint plan_identity do update
+     set decided_at = excluded.decided_at, keep_until = excluded.keep_until, run_at = excluded.run_at,
+         job = excluded.job, count = 1, earliest = null, decision = excluded.decision, reason = excluded.reason
+   where p.job is null
+  returning p.scope, p.plan_time, p.job
+), fired as materialized (
+  select r.scope, r.plan_time, r.job, coalesce(s.args, t.args) as args
+    from template t, recorded r join scopes s using (scope)
+), active as (
+  update {schema}.schedule_scope c
+     set job = f.job
+    from scopes s join fired f using (scope)
+   where %(is_now)s::boolean and c.ctid = s.place
+     and (not exists (select from {schema}.job j where j.id = s.job)
+          or exists (select from {schema}.ledger l where l.job = s.job and l.is_final))
+), written as (
+  insert into {schema}.job (id, created_at, priority, max_attempts, kind, queue, args, backoff, timeout, keep, on_lost,
+                            tags, origin)
+  select f.job, clock.now, t.priority, t.max_attempts, t.kind, t.queue, f.args, t.backoff, t.timeout, t.keep, t.on_lost,
+         t.tags, jsonb_build_object('schedule', t.name, 'scope', f.scope, 'plan_time', f.plan_time,
+                                    'decision', %(decision)s::text)
+    from clock, template t, fired f
+), placed as (
+  insert into {schema}.ready (queue, priority, job, segment, kind, attempt)
+  select t.queue, t.priority, f.job, (select current from {schema}.ring order by version desc limit 1), t.kind, 0
+    from template t, fired f
+), told as materialized (
+  select pg_notify('{schema_name}.ready', t.queue) from template t where exists (select from fired)
+)
+select f.scope, f.plan_time, f.job from fired f, (select count(*) from told) as everyone
+ order by f.plan_time, f.scope

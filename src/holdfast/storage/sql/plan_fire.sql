@@ -1,0 +1,84 @@
+-- Write down what was decided for scopes, and fire what is to fire: plans, jobs and how far each scope has come, in one
+-- statement. Arrays have one element for each scope; %(firsts)s and %(lasts)s say which elements of the arrays of plans
+-- are its own. Of a plan, %(places)s says which of its scope's jobs it has (NULL: it does not fire), %(decided)s which
+-- of the decisions and reasons; earliests and counts may be NULL as a whole.
+-- Compare-and-swap: a scope that is not as it was read, or whose schedule is not, is left alone with all its plans,
+-- and so is one that somebody has locked: it is still due. Never waits for a lock of others'. A plan that is written
+-- already (backfilled, or by another leader) fires no second time.
+-- Locks schedule (share), then schedule_scope; leans on schedule_pkey, schedule_scope_pkey and plan_identity.
+-- Wakes the queues of what may run now, and the leader for what runs later. Answers how many scopes were taken, and how
+-- many jobs were made.
+with clock as materialized (
+  select coalesce(%(now)s::timestamptz, statement_timestamp()) as now
+), plans as materialized (
+  select %(plan_times)s::timestamptz[] as plan_times, %(earliests)s::timestamptz[] as earliests,
+         %(run_ats)s::timestamptz[] as run_ats, %(places)s::int[] as places, %(counts)s::text::int[] as counts,
+         %(decided)s::text::int[] as decided, %(decisions)s::text[] as decisions, %(reasons)s::text[] as reasons
+), taken as materialized (
+  select a.schedule, a.scope, a.last_plan_at, a.next_at, a.first, a.last, s.history, c.place,
+         array(select nextval('{schema}.job_id_seq') from generate_series(1, a.jobs)) as jobs
+    from unnest(%(schedules)s::text::text[], %(scopes)s::text::text[], %(versions)s::text::bigint[],
+                %(were_last)s::timestamptz[], %(were_job)s::bigint[], %(last_plans)s::timestamptz[],
+                %(nexts)s::timestamptz[], %(firsts)s::text::int[], %(lasts)s::text::int[], %(jobs)s::text::int[])
+           as a (schedule, scope, version, was_last, was_job, last_plan_at, next_at, first, last, jobs)
+   cross join lateral (
+     select history from {schema}.schedule
+      where name = a.schedule and version = a.version
+        for share skip locked) s
+   cross join lateral (
+     select ctid as place from {schema}.schedule_scope
+      where schedule = a.schedule and scope = a.scope and gone_at is null
+        and last_plan_at is not distinct from a.was_last and job is not distinct from a.was_job
+        for update skip locked) c
+), moved as (
+  update {schema}.schedule_scope c
+     set last_plan_at = coalesce(t.last_plan_at, c.last_plan_at), next_at = t.next_at,
+         skips = case when c.skips is not null
+                      then array(select s from unnest(c.skips) as s where s > coalesce(t.last_plan_at, '-infinity')) end,
+         job = coalesce(t.jobs[cardinality(t.jobs)], c.job), error = null
+    from taken t
+   where c.ctid = t.place
+), recorded as (
+  insert into {schema}.plan (schedule, scope, plan_time, earliest, decided_at, keep_until, run_at, job, count, decision,
+                             reason)
+  select t.schedule, t.scope, plan_times[n], earliests[n], clock.now, clock.now + t.history, run_ats[n], t.jobs[places[n]],
+         coalesce(counts[n], 1), decisions[decided[n]], reasons[decided[n]]
+    from clock, plans, taken t
+   cross join lateral generate_series(t.first, t.last) as n
+  on conflict on constraint plan_identity do nothing
+  returning schedule, scope, plan_time, run_at, job, decision
+), fired as materialized (
+  select r.schedule, r.scope, r.plan_time, r.run_at, r.job, r.decision, r.run_at <= clock.now as is_due,
+         coalesce(c.args, s.args) as args, s.priority, s.max_attempts, s.kind, s.queue, s.backoff, s.timeout, s.keep,
+         s.on_lost, s.tags
+    from clock, recorded r
+   cross join lateral (
+     select args, priority, max_attempts, kind, queue, backoff, timeout, keep, on_lost, tags
+       from {schema}.schedule where name = r.schedule offset 0) s
+   cross join lateral (
+     select args from {schema}.schedule_scope where schedule = r.schedule and scope = r.scope offset 0) c
+   where r.job is not null
+), written as (
+  insert into {schema}.job (id, created_at, priority, max_attempts, kind, queue, args, backoff, timeout, keep, on_lost,
+                            tags, origin)
+  select f.job, clock.now, f.priority, f.max_attempts, f.kind, f.queue, f.args, f.backoff, f.timeout, f.keep, f.on_lost,
+         f.tags, jsonb_build_object('schedule', f.schedule, 'scope', f.scope, 'plan_time', f.plan_time,
+                                    'decision', f.decision)
+    from clock, fired f
+), placed as (
+  insert into {schema}.ready (queue, priority, job, segment, kind, attempt)
+  select queue, priority, job, (select current from {schema}.ring order by version desc limit 1), kind, 0
+    from fired
+   where is_due
+), later as (
+  insert into {schema}.scheduled (job, run_at, attempt)
+  select job, run_at, 0 from fired where not is_due
+), told as materialized (
+  select pg_notify('{schema_name}.ready', queue) from (select distinct queue from fired where is_due) q
+  union all
+  select pg_notify('{schema_name}.due', extract(epoch from due)::text)
+    from (select min(run_at) as due from fired where not is_due) d
+   where due is not null
+)
+select (select count(*) from taken)::int as taken, (select count(*) from fired)::int as fired
+  from (select count(*) from told) as everyone

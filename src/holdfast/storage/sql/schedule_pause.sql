@@ -1,0 +1,13 @@
+-- Stop the fires of one schedule, for ever, until a time, or for a length of time. Its plans go on being decided: skipped.
+-- Fires that were planned before are void. Answers the schedule; no row: there is none of that name.
+with clock as materialized (
+  select coalesce(%(now)s::timestamptz, statement_timestamp()) as now
+)
+update {schema}.schedule
+   set paused_at = case when paused_until is null or paused_until > clock.now then coalesce(paused_at, clock.now)
+                        else clock.now end,
+       paused_until = coalesce(%(until)s::timestamptz, clock.now + %(length)s::interval),
+       pause_note = %(note)s::text, version = version + 1
+  from clock
+ where name = %(name)s::text
+returning name as schedule

@@ -1,0 +1,27 @@
+"""What others let a worker do beside running jobs: chores while it leads, services for all of its time."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from holdfast.postgres.database import Database
+from holdfast.telemetry.events import Emitter
+from holdfast.worker.chores.pace import Chore
+from holdfast.worker.service import Service
+
+
+def _no_chores(database: Database, emitter: Emitter) -> Sequence[Chore]:  # noqa: ARG001  # the shape of the others
+    return ()
+
+
+def _no_services(database: Database, handlers: Database, emitter: Emitter) -> Sequence[Service]:  # noqa: ARG001  # as above
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Extras:
+    """`chores` are made anew each time that the worker begins to lead, on the connections of its chores. A
+    service gets those too, and the connections of handlers, which plan the user's own queries as usual.
+    """
+
+    chores: Callable[[Database, Emitter], Sequence[Chore]] = _no_chores
+    services: Callable[[Database, Database, Emitter], Sequence[Service]] = _no_services

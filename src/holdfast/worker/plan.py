@@ -1,0 +1,37 @@
+"""Which plan of a schedule a job was fired for: what its origin says."""
+
+import json
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+_LATE = frozenset({"caught_up", "backfilled"})
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """`time` is the plan time, in UTC: it stays the same however late the job runs and however often it is
+    tried. `scope` is empty for a schedule of the whole app.
+    """
+
+    schedule: str
+    scope: str
+    time: datetime
+    decision: str
+
+    @property
+    def is_late(self) -> bool:
+        """Whether it was caught up or backfilled, and not fired at its time."""
+        return self.decision in _LATE
+
+
+def plan_of(origin: str | None) -> Plan | None:
+    """None for a job that no schedule fired."""
+    match json.loads(origin) if origin else None:
+        case {
+            "schedule": str(schedule),
+            "scope": str(scope),
+            "plan_time": str(time),
+            "decision": str(decision),
+        }:
+            return Plan(schedule, scope, datetime.fromisoformat(time).astimezone(UTC), decision)
+    return None
