@@ -9,6 +9,7 @@ HoldfastError
 │   ├── WrongConnection          a connection this call cannot run on
 │   ├── InvalidArguments         they do not fit the job's signature
 │   ├── UnstorableType           a parameter or result of a type that JSON cannot carry
+│   ├── StepNameTaken            a flow used the name of a step twice in one run
 │   └── DatabaseClosed           used before it was opened, or after it was closed
 ├── DatabaseError                Postgres said no, or said nothing
 │   ├── ConnectionFailed         no connection could be made
@@ -21,6 +22,9 @@ HoldfastError
 ├── JobNotFound                  there is no such job (any more)
 ├── JobEnded                     the job whose result is wanted failed, was cancelled or expired
 ├── ResultTimeout                the job whose result is wanted has not ended in time
+├── StepFailed                   a step of a flow failed for good
+├── EventTimeout                 the event that a flow waited for did not come in time
+├── FlowDiverged                 a flow takes another path than the one that was recorded
 ├── ScheduleNotFound             there is no schedule of that name, or no such scope of it
 ├── ScheduleConflict             the name belongs to a schedule of the other sort: declared, or stored
 ├── LeaseLost                    this run was taken away: nothing of it can be written any more
@@ -42,7 +46,7 @@ HoldfastError
     └── ServerStartFailed        Postgres ended before it answered
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from signal import Signals
 
 
@@ -166,6 +170,49 @@ class ResultTimeout(HoldfastError, TimeoutError):
     def __init__(self, *, job: int, waited: str) -> None:
         self.job, self.waited = job, waited
         super().__init__(f"job {job} has not ended within {waited}; it goes on, ask again later")
+
+
+class StepNameTaken(InvalidInput):
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(
+            f'two steps of this flow are called "{name}": a step is known by its name, so give each its own, '
+            "or in a loop a key=…"
+        )
+
+
+class StepFailed(HoldfastError):
+    """A step failed, and its retries are used up. `error` is what is kept of it: code, type, message."""
+
+    def __init__(self, step: str, error: Mapping[str, object]) -> None:
+        self.step, self.error = step, dict(error)
+        reason = ": ".join(str(error[name]) for name in ("type", "message") if error.get(name))
+        super().__init__(f'step "{step}" failed ({reason or "for no known reason"})')
+
+
+class EventTimeout(HoldfastError, TimeoutError):
+    def __init__(self, event: str) -> None:
+        self.event = event
+        super().__init__(f'event "{event}" has not come in time')
+
+
+class FlowDiverged(HoldfastError):
+    """Parked until somebody looks: the code was changed, or it decides by something that was not recorded."""
+
+    def __init__(self, problem: str, *, recorded: Sequence[str], taken: Sequence[str]) -> None:
+        self.problem, self.recorded, self.taken = problem, list(recorded), list(taken)
+        super().__init__(
+            f"this run takes another path than the one recorded: {problem}. "
+            f"Recorded: {_path(self.recorded)}. Taken: {_path(self.taken)}. "
+            "Let a flow decide only by its arguments and by what its steps gave; for flows under way, keep the "
+            "old path behind flow.version(…)"
+        )
+
+
+def _path(names: list[str]) -> str:
+    """Both ends of it, if it is long: the error has to fit into a row."""
+    shown = names if len(names) <= 20 else [*names[:5], "…", *names[-14:]]  # noqa: PLR2004  # see above
+    return " → ".join(shown) or "nothing"
 
 
 class ScheduleNotFound(HoldfastError, LookupError):

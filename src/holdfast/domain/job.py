@@ -130,12 +130,12 @@ def check_name(what: str, name: object, limit: int = NAME_LIMIT) -> None:
         raise InvalidInput(f"{what} {_shown(name)} holds characters that cannot be printed: use plain text")
 
 
-def check_key(key: object) -> None:
-    check_name("unique key", key, KEY_LIMIT)
+def check_key(key: object, *, what: str = "unique key") -> None:
+    check_name(what, key, KEY_LIMIT)
     size = len(str(key).encode())
     if size > KEY_LIMIT:
         raise InvalidInput(
-            f"unique key {_shown(key)} takes {size:,} bytes, the limit is {KEY_LIMIT:,}: use a hash of it"
+            f"{what} {_shown(key)} takes {size:,} bytes, the limit is {KEY_LIMIT:,}: use a hash of it"
         )
 
 

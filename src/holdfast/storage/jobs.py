@@ -41,7 +41,7 @@ def enqueue(
     """Write a batch; answers in its order. An active job with the same unique key stands for a new one."""
     if len(jobs) == 1 and jobs[0].is_plain:
         return _ENQUEUE_ONE.with_params(schema, **_fields(jobs[0]), notify=notify, now=now)
-    columns = _columns(jobs)
+    columns = job_columns(jobs)
     if all(job.unique_key is None for job in jobs):
         return _ENQUEUE.with_params(schema, **columns, notify=notify, now=now)
     keys = text_array([job.unique_key for job in jobs])
@@ -52,7 +52,7 @@ def replace(
     schema: Schema, jobs: Sequence[tuple[int, NewJob]], *, notify: bool, now: datetime | None = None
 ) -> Statement[int]:
     """Give waiting jobs new contents; answers those that still waited."""
-    columns = _columns([new for _, new in jobs])
+    columns = job_columns([new for _, new in jobs])
     return _REPLACE.with_params(
         schema, jobs=number_array(job for job, _ in jobs), **columns, notify=notify, now=now
     )
@@ -124,7 +124,7 @@ def _chunks(jobs: Iterable[NewJob]) -> Iterator[list[NewJob]]:
         yield chunk
 
 
-def _columns(jobs: Sequence[NewJob]) -> dict[str, object]:
+def job_columns(jobs: Sequence[NewJob]) -> dict[str, object]:
     """What jobs have in common goes once, as a template that each of them names by its number."""
     numbers: dict[Policy, int] = {}
     # Most batches share one policy object: its identity is a far cheaper key than its contents.

@@ -87,6 +87,25 @@ begin
 end
 $$;
 
+CREATE TABLE holdfast.checkpoint (
+    job bigint NOT NULL,
+    child bigint,
+    code bigint,
+    written_at timestamp with time zone NOT NULL,
+    until timestamp with time zone,
+    place integer,
+    failures smallint DEFAULT 0 NOT NULL,
+    is_done boolean NOT NULL,
+    kind text NOT NULL,
+    name text NOT NULL,
+    bunch text,
+    value jsonb,
+    error jsonb,
+    CONSTRAINT checkpoint_kind_check CHECK (((char_length(kind) >= 1) AND (char_length(kind) <= 200))),
+    CONSTRAINT checkpoint_name_check CHECK (((octet_length(name) >= 1) AND (octet_length(name) <= 1000)))
+)
+WITH (autovacuum_vacuum_scale_factor='0.02');
+
 CREATE TABLE holdfast.counter (
     minute timestamp with time zone NOT NULL,
     queue text NOT NULL,
@@ -100,6 +119,25 @@ CREATE TABLE holdfast.dead (
     job bigint NOT NULL,
     run bigint NOT NULL,
     died_at timestamp with time zone NOT NULL
+);
+
+CREATE TABLE holdfast.event (
+    id bigint NOT NULL,
+    emitted_at timestamp with time zone NOT NULL,
+    keep_until timestamp with time zone NOT NULL,
+    key text NOT NULL,
+    payload jsonb,
+    CONSTRAINT event_key_check CHECK (((octet_length(key) >= 1) AND (octet_length(key) <= 1000)))
+)
+WITH (autovacuum_vacuum_scale_factor='0.02');
+
+ALTER TABLE holdfast.event ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME holdfast.event_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
 );
 
 CREATE TABLE holdfast.job (
@@ -118,6 +156,7 @@ CREATE TABLE holdfast.job (
     unique_key text,
     tags text[],
     origin jsonb,
+    parent bigint,
     CONSTRAINT job_args_check CHECK ((jsonb_typeof(args) = 'object'::text)),
     CONSTRAINT job_keep_check CHECK (((keep >= '00:00:00'::interval) AND (keep <= '36525 days'::interval))),
     CONSTRAINT job_kind_check CHECK (((char_length(kind) >= 1) AND (char_length(kind) <= 200))),
@@ -194,6 +233,14 @@ CREATE TABLE holdfast.scheduled (
 )
 WITH (autovacuum_vacuum_scale_factor='0.02');
 
+CREATE TABLE holdfast.waiting (
+    job bigint NOT NULL,
+    since timestamp with time zone NOT NULL,
+    until timestamp with time zone,
+    deadline_at timestamp with time zone
+)
+WITH (autovacuum_vacuum_scale_factor='0.02');
+
 CREATE VIEW holdfast.jobs AS
  SELECT j.id,
     j.kind,
@@ -203,9 +250,14 @@ CREATE VIEW holdfast.jobs AS
             WHEN (l.job IS NOT NULL) THEN 'running'::text
             WHEN (r.job IS NOT NULL) THEN 'ready'::text
             WHEN (s.job IS NOT NULL) THEN 'scheduled'::text
+            WHEN (w.job IS NOT NULL) THEN 'waiting'::text
             ELSE (f.outcome)::text
         END AS state,
-    COALESCE(l.attempt, r.attempt, s.attempt, f.attempt) AS attempt,
+    COALESCE(l.attempt, r.attempt, s.attempt,
+        CASE
+            WHEN (w.job IS NOT NULL) THEN (0)::smallint
+            ELSE NULL::smallint
+        END, f.attempt) AS attempt,
     j.max_attempts,
     j.args,
     j.tags,
@@ -225,11 +277,13 @@ CREATE VIEW holdfast.jobs AS
     l.cancel_requested_at,
     (r.segment = 9) AS is_parked,
     j.origin,
-    v.progress
-   FROM (((((holdfast.job j
+    v.progress,
+    j.parent
+   FROM ((((((holdfast.job j
      LEFT JOIN holdfast.lease l ON ((l.job = j.id)))
      LEFT JOIN holdfast.ready r ON (((r.queue = j.queue) AND (r.priority = ANY (ARRAY[0, 1, 2, 3, 4, 5, 6, 7, 8, 9])) AND (r.job = j.id))))
      LEFT JOIN holdfast.scheduled s ON ((s.job = j.id)))
+     LEFT JOIN holdfast.waiting w ON ((w.job = j.id)))
      LEFT JOIN holdfast.ledger f ON (((f.job = j.id) AND f.is_final)))
      LEFT JOIN holdfast.saved v ON ((v.job = j.id)));
 
@@ -258,6 +312,7 @@ CREATE TABLE holdfast.plan (
     schedule text NOT NULL,
     scope text NOT NULL,
     plan_time timestamp with time zone NOT NULL,
+    earliest timestamp with time zone,
     decided_at timestamp with time zone NOT NULL,
     keep_until timestamp with time zone NOT NULL,
     run_at timestamp with time zone,
@@ -282,6 +337,7 @@ CREATE VIEW holdfast.plans AS
     p.decision,
     p.reason,
     p.count,
+    p.earliest,
     p.decided_at,
     (p.decided_at - p.plan_time) AS lag,
     p.run_at,
@@ -432,7 +488,7 @@ CREATE TABLE holdfast.schedule_scope (
     pruned_until timestamp with time zone,
     gone_at timestamp with time zone,
     job bigint,
-    skips integer DEFAULT 0 NOT NULL,
+    skips timestamp with time zone[],
     zone text,
     args jsonb,
     error text,
@@ -445,7 +501,7 @@ CREATE TABLE holdfast.schedule_scope (
     CONSTRAINT schedule_scope_schedule_check CHECK (((char_length(schedule) >= 1) AND (char_length(schedule) <= 200))),
     CONSTRAINT schedule_scope_scope_check CHECK ((char_length(scope) <= 200)),
     CONSTRAINT schedule_scope_since_at_check CHECK (((since_at >= '1900-01-01 00:00:00+00'::timestamp with time zone) AND (since_at <= '9001-01-01 00:00:00+00'::timestamp with time zone))),
-    CONSTRAINT schedule_scope_skips_check CHECK ((skips >= 0))
+    CONSTRAINT schedule_scope_skips_check CHECK (((NOT ('infinity'::timestamp with time zone = ANY (skips))) AND (NOT ('-infinity'::timestamp with time zone = ANY (skips)))))
 )
 WITH (fillfactor='80', autovacuum_vacuum_scale_factor='0.02');
 
@@ -472,6 +528,31 @@ CREATE TABLE holdfast.unique_key (
     queue text NOT NULL,
     key text NOT NULL,
     job bigint NOT NULL
+);
+
+CREATE TABLE holdfast.wait (
+    job bigint NOT NULL,
+    is_eager boolean NOT NULL,
+    name text NOT NULL,
+    key text
+)
+WITH (autovacuum_vacuum_scale_factor='0.02');
+
+CREATE TABLE holdfast.wakeup (
+    id bigint NOT NULL,
+    job bigint,
+    child bigint,
+    key text
+)
+WITH (autovacuum_vacuum_scale_factor='0.02');
+
+ALTER TABLE holdfast.wakeup ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME holdfast.wakeup_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
 );
 
 CREATE TABLE holdfast.worker (
@@ -508,11 +589,17 @@ ALTER TABLE ONLY holdfast.ready ATTACH PARTITION holdfast.ready_3 FOR VALUES IN 
 
 ALTER TABLE ONLY holdfast.ready ATTACH PARTITION holdfast.ready_parked FOR VALUES IN ('9');
 
+ALTER TABLE ONLY holdfast.checkpoint
+    ADD CONSTRAINT checkpoint_pkey PRIMARY KEY (job, name);
+
 ALTER TABLE ONLY holdfast.counter
     ADD CONSTRAINT counter_pkey PRIMARY KEY (minute, queue, kind, outcome);
 
 ALTER TABLE ONLY holdfast.dead
     ADD CONSTRAINT dead_pkey PRIMARY KEY (job);
+
+ALTER TABLE ONLY holdfast.event
+    ADD CONSTRAINT event_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY holdfast.job
     ADD CONSTRAINT job_pkey PRIMARY KEY (id);
@@ -574,10 +661,27 @@ ALTER TABLE ONLY holdfast.tally
 ALTER TABLE ONLY holdfast.unique_key
     ADD CONSTRAINT unique_key_pkey PRIMARY KEY (queue, key);
 
+ALTER TABLE ONLY holdfast.wait
+    ADD CONSTRAINT wait_pkey PRIMARY KEY (job, name);
+
+ALTER TABLE ONLY holdfast.waiting
+    ADD CONSTRAINT waiting_pkey PRIMARY KEY (job);
+
+ALTER TABLE ONLY holdfast.wakeup
+    ADD CONSTRAINT wakeup_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY holdfast.worker
     ADD CONSTRAINT worker_pkey PRIMARY KEY (id);
 
+CREATE INDEX checkpoint_child ON holdfast.checkpoint USING btree (child) WHERE ((child IS NOT NULL) AND (NOT is_done));
+
+CREATE INDEX checkpoint_open ON holdfast.checkpoint USING btree (job) WHERE (NOT is_done);
+
 CREATE INDEX dead_died_at ON holdfast.dead USING btree (died_at, job);
+
+CREATE INDEX event_keep_until ON holdfast.event USING btree (keep_until);
+
+CREATE INDEX event_key ON holdfast.event USING btree (key, id);
 
 CREATE INDEX ledger_keep_until ON holdfast.ledger USING btree (keep_until) WHERE is_final;
 
@@ -608,6 +712,12 @@ CREATE INDEX scheduled_deadline ON holdfast.scheduled USING btree (deadline_at) 
 CREATE INDEX scheduled_run_at ON holdfast.scheduled USING btree (run_at);
 
 CREATE INDEX unique_key_job ON holdfast.unique_key USING btree (job);
+
+CREATE INDEX wait_key ON holdfast.wait USING btree (key) WHERE (key IS NOT NULL);
+
+CREATE INDEX waiting_deadline ON holdfast.waiting USING btree (deadline_at) WHERE (deadline_at IS NOT NULL);
+
+CREATE INDEX waiting_until ON holdfast.waiting USING btree (until) WHERE (until IS NOT NULL);
 
 ALTER INDEX holdfast.ready_deadline ATTACH PARTITION holdfast.ready_0_deadline_at_idx;
 

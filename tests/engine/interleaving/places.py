@@ -11,6 +11,7 @@ FLAWS: dict[str, LiteralString] = {
           from holdfast.job j
           left join (select job, 'ready' as place from holdfast.ready
                      union all select job, 'scheduled' from holdfast.scheduled
+                     union all select job, 'waiting' from holdfast.waiting
                      union all select job, 'lease' from holdfast.lease
                      union all select job, 'final' from holdfast.ledger where is_final) p on p.job = j.id
          group by j.id having count(p.place) <> 1""",
@@ -18,9 +19,14 @@ FLAWS: dict[str, LiteralString] = {
         select job, place
           from (select job, 'ready' as place from holdfast.ready
                 union all select job, 'scheduled' from holdfast.scheduled
+                union all select job, 'waiting' from holdfast.waiting
                 union all select job, 'lease' from holdfast.lease
                 union all select job, 'dead' from holdfast.dead) p
          where not exists (select from holdfast.job j where j.id = p.job)""",
+    "flows that wait for nothing, and waits of flows that do not": """
+        select coalesce(w.job, a.job), w.job, a.name
+          from holdfast.waiting w full join holdfast.wait a on a.job = w.job
+         where w.job is null or a.job is null""",
     "leases without a worker": """
         select job, worker from holdfast.lease l
          where not exists (select from holdfast.worker w where w.id = l.worker)""",

@@ -1,5 +1,5 @@
 -- Cancel jobs: what waits ends at once, what runs gets a request that its worker is told of.
--- Locks ready, scheduled, then lease rows in ascending order, skipping locked ones; never waits.
+-- Locks ready, scheduled, waiting, then lease rows in ascending order, skipping locked ones; never waits.
 -- Answers for each job: cancelled, requested, final, unknown, or moving (ask again in a new statement).
 with clock as materialized (
   select coalesce(%(now)s::timestamptz, statement_timestamp()) as now
@@ -18,6 +18,11 @@ with clock as materialized (
     from asked a
    cross join lateral (
      select ctid as place from {schema}.scheduled where job = a.job for update skip locked) s
+), in_waiting as materialized (
+  select w.place
+    from asked a
+   cross join lateral (
+     select ctid as place from {schema}.waiting where job = a.job for update skip locked) w
 ), in_lease as materialized (
   select l.place
     from asked a
@@ -30,6 +35,11 @@ with clock as materialized (
 ), out_of_scheduled as (
   delete from {schema}.scheduled s using in_scheduled i where s.ctid = i.place
   returning s.job, s.attempt
+), out_of_waiting as (
+  delete from {schema}.waiting w using in_waiting i where w.ctid = i.place
+  returning w.job, 0::smallint as attempt
+), unawaited as (
+  delete from {schema}.wait where job = any(array(select job from out_of_waiting))
 ), requested as (
   update {schema}.lease l
      set cancel_requested_at = coalesce(l.cancel_requested_at, clock.now)
@@ -37,9 +47,10 @@ with clock as materialized (
    where l.ctid = i.place
   returning l.job, l.worker
 ), stopped as materialized (
-  select t.job, t.attempt, j.kind, j.queue, j.keep
-    from (select job, attempt from out_of_ready union all select job, attempt from out_of_scheduled) t
-   cross join lateral (select kind, queue, keep from {schema}.job where id = t.job offset 0) j
+  select t.job, t.attempt, j.kind, j.queue, j.keep, j.parent
+    from (select job, attempt from out_of_ready union all select job, attempt from out_of_scheduled
+          union all select job, attempt from out_of_waiting) t
+   cross join lateral (select kind, queue, keep, parent from {schema}.job where id = t.job offset 0) j
 ), written as (
   insert into {schema}.ledger (job, run, finished_at, keep_until, outcome, attempt, is_final, queue, kind, error)
   select job, nextval('{schema}.run'), clock.now, clock.now + coalesce(keep, %(keep_other)s::interval),
@@ -56,6 +67,14 @@ with clock as materialized (
   delete from {schema}.job where id = any(array(select job from stopped where keep = interval '0'))
 ), unsaved as (
   delete from {schema}.saved where job = any(array(select job from stopped where keep = interval '0'))
+), woken as (
+  insert into {schema}.wakeup (job, child)
+  select parent, job from stopped where parent is not null
+  union all
+  select s.job, null
+    from stopped s
+   where exists (select from {schema}.checkpoint c where c.job = s.job and not c.is_done and c.child is not null offset 0)
+  returning pg_notify('{schema_name}.wake', '')
 ), counted as (
   insert into {schema}.tally (minute, outcome, queue, kind, runs, run_time)
   select date_trunc('minute', clock.now), 'cancelled', queue, kind, count(*), interval '0'

@@ -16,9 +16,9 @@ with clock as materialized (
      and worker = (select workers from asked)[width_bucket(run, (select runs from asked))]
   returning worker, job, run, attempt, started_at
 ), ended as materialized (
-  select g.worker, g.job, g.run, g.attempt, g.started_at, j.kind, j.queue, j.unique_key, j.keep
+  select g.worker, g.job, g.run, g.attempt, g.started_at, j.kind, j.queue, j.unique_key, j.keep, j.parent
     from gone g
-   cross join lateral (select kind, queue, unique_key, keep from {schema}.job where id = g.job offset 0) j
+   cross join lateral (select kind, queue, unique_key, keep, parent from {schema}.job where id = g.job offset 0) j
 ), forgettable as materialized (
   select job, queue, unique_key, keep from ended where unique_key is not null or keep is not null
 ), written as (
@@ -41,6 +41,9 @@ with clock as materialized (
   delete from {schema}.job where id = any(array(select job from forgettable where keep = interval '0'))
 ), unsaved as (
   delete from {schema}.saved where job = any(array(select job from forgettable where keep = interval '0'))
+), woken as (
+  insert into {schema}.wakeup (job, child) select parent, job from ended where parent is not null
+  returning pg_notify('{schema_name}.wake', '')
 ), counted as (
   insert into {schema}.tally (minute, outcome, queue, kind, runs, run_time)
   select date_trunc('minute', clock.now), 'succeeded', t.queue, t.kind, t.runs, t.run_time

@@ -40,6 +40,8 @@ with dead as materialized (
   delete from {schema}.unique_key where job = any(array(select job from old))
 ), out_of_saved as (
   delete from {schema}.saved where job = any(array(select job from old))
+), out_of_checkpoint as (
+  delete from {schema}.checkpoint where job = any(array(select job from old))
 ), out_of_job as (
   delete from {schema}.job where id = any(array(select job from old))
 )

@@ -35,6 +35,8 @@ with clock as materialized (
   delete from {schema}.dead d using chosen c where d.ctid = c.place
 ), unsaved as (
   delete from {schema}.saved where %(from_start)s::boolean and job = any(array(select job from chosen))
+), unrecorded as (
+  delete from {schema}.checkpoint where %(from_start)s::boolean and job = any(array(select job from chosen))
 ), reopened as (
   update {schema}.ledger
      set is_final = false, keep_until = null

@@ -13,6 +13,9 @@ with clock as materialized (
              order by deadline_at limit 1),
            (select deadline_at from {schema}.scheduled
              where deadline_at is not null and deadline_at >= coalesce(%(since)s::timestamptz, '-infinity')
+             order by deadline_at limit 1),
+           (select deadline_at from {schema}.waiting
+             where deadline_at is not null and deadline_at >= coalesce(%(since)s::timestamptz, '-infinity')
              order by deadline_at limit 1)) as deadline_at,
          (select min(expires_at) from {schema}.worker where lost_at is null) as expires_at
 )

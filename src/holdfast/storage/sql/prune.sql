@@ -2,6 +2,7 @@
 -- Looks from %(since)s on (NULL: from the beginning), as promote does. Leans on ledger_keep_until.
 -- Never waits: skips locked rows, and jobs whose dead row or left-behind unique key somebody has locked. (A plan
 -- of an ended job is locked by nobody but its own pruning, which is one short statement.)
+-- Leaves a child whose flow has not taken up its end yet.
 -- Answers how many, and the latest time seen: the next since.
 with ended as materialized (
   select job, keep_until
@@ -22,6 +23,7 @@ with ended as materialized (
     from ended e
    where (job in (select job from dead) or not exists (select from {schema}.dead d where d.job = e.job))
      and (job in (select job from keys) or not exists (select from {schema}.unique_key k where k.job = e.job))
+     and not exists (select from {schema}.checkpoint c where c.child = e.job and not c.is_done)
 ), remembered as (
   -- A plan outlives its job: what became of it goes along.
   update {schema}.plan p
@@ -37,6 +39,8 @@ with ended as materialized (
   delete from {schema}.unique_key where job = any(array(select job from old))
 ), out_of_saved as (
   delete from {schema}.saved where job = any(array(select job from old))
+), out_of_checkpoint as (
+  delete from {schema}.checkpoint where job = any(array(select job from old))
 ), out_of_job as (
   delete from {schema}.job where id = any(array(select job from old))
 )

@@ -1,6 +1,6 @@
 -- Give jobs another priority. A ready or scheduled job is moved (deleted and put in anew: an UPDATE would fail
--- whoever is waiting for the row, and a promote that began before us would not see the new priority); a running
--- one has it from its next turn on.
+-- whoever is waiting for the row, and a promote that began before us would not see the new priority); a running or
+-- waiting one has it from its next turn on.
 -- Skips locked rows. Answers for each job: changed, final, unknown, or moving (ask again in a new statement).
 with asked as materialized (
   select distinct job from unnest(%(jobs)s::bigint[]) as a (job) order by job
@@ -23,6 +23,10 @@ with asked as materialized (
    cross join {schema}.worker w
    cross join lateral (
      select job from {schema}.lease where worker = w.id and job = a.job for update skip locked) l
+), in_waiting as materialized (
+  select w.job
+    from asked a
+   cross join lateral (select job from {schema}.waiting where job = a.job for update skip locked) w
 ), out_of_ready as (
   delete from {schema}.ready r using in_ready i where r.segment = i.segment and r.ctid = i.place
   returning r.job, r.segment, r.queue, r.kind, r.attempt, r.deadline_at
@@ -41,6 +45,7 @@ with asked as materialized (
   returning job
 ), found as materialized (
   select job from placed union all select job from later union all select job from in_lease
+  union all select job from in_waiting
 ), changed as (
   update {schema}.job set priority = %(priority)s::smallint where id = any(array(select job from found))
 )

@@ -6,6 +6,7 @@
 -- told to a new statement.
 -- A cancel request turns retry, snooze and release into cancelled; a passed deadline turns them into expired.
 -- Keys that somebody has locked are left behind: enqueue takes such a key over, and prune sweeps it.
+-- The end of a flow's child leaves a wake-up for the flow, that of a flow with open calls one for these.
 with clock as materialized (
   select coalesce(%(now)s::timestamptz, statement_timestamp()) as now
 ), asked as materialized (
@@ -25,7 +26,7 @@ with clock as materialized (
             width_bucket(run, (select runs from asked)) as place
 ), ended as materialized (
   select g.worker, g.job, g.run, g.place, g.attempt, g.started_at,
-         j.kind, j.queue, j.deadline_at, j.unique_key, j.keep,
+         j.kind, j.queue, j.deadline_at, j.unique_key, j.keep, j.parent,
          case when asked.outcomes[g.place] is null then 'succeeded'
               when asked.outcomes[g.place] not in ('retried', 'snoozed', 'released') then asked.outcomes[g.place]
               when g.cancel_requested_at is not null then 'cancelled'
@@ -34,7 +35,7 @@ with clock as materialized (
          end as outcome
     from clock, asked, gone g
    cross join lateral (
-     select kind, queue, deadline_at, unique_key, keep from {schema}.job where id = g.job offset 0) j
+     select kind, queue, deadline_at, unique_key, keep, parent from {schema}.job where id = g.job offset 0) j
 ), others as materialized (
   select job, run, place, attempt, kind, queue, deadline_at, keep, outcome from ended where outcome <> 'succeeded'
 ), forgettable as materialized (
@@ -81,6 +82,15 @@ with clock as materialized (
   delete from {schema}.job where id = any(array(select job from forgettable where keep = interval '0'))
 ), unsaved as (
   delete from {schema}.saved where job = any(array(select job from forgettable where keep = interval '0'))
+), woken as (
+  insert into {schema}.wakeup (job, child)
+  select parent, job from ended where parent is not null and outcome not in ('retried', 'snoozed', 'released')
+  union all
+  select o.job, null
+    from others o
+   where o.outcome not in ('retried', 'snoozed', 'released')
+     and exists (select from {schema}.checkpoint c where c.job = o.job and not c.is_done and c.child is not null offset 0)
+  returning pg_notify('{schema_name}.wake', '')
 ), counted as (
   insert into {schema}.tally (minute, outcome, queue, kind, runs, run_time)
   select date_trunc('minute', clock.now), t.outcome, t.queue, t.kind, t.runs, t.run_time

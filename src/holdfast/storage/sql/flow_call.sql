@@ -1,0 +1,46 @@
+-- Begin children of one flow: what enqueue does for jobs that need not be unique, fenced, with an open call in the flow's
+-- checkpoints for each of them. The fence is (worker, job, run) in lease, locked so that nobody takes the run away.
+-- Answers their ids in the order given. No row: the lease is lost, and nothing was written.
+with fenced as materialized (
+  select job from {schema}.lease
+   where worker = %(worker)s::bigint and job = %(job)s::bigint and run = %(run)s::bigint
+     for no key update
+), clock as materialized (
+  select coalesce(%(now)s::timestamptz, statement_timestamp()) as now
+), input as materialized (
+  select nextval('{schema}.job_id_seq') as id, i.template, i.args, i.name,
+         coalesce(i.run_at, clock.now + i.delay) as run_at,
+         coalesce(i.deadline_at, clock.now + i.deadline_in) as deadline_at
+    from fenced, clock, rows from (
+      jsonb_array_elements(%(args)s::text::jsonb),
+      unnest(%(templates)s::text::int[], %(delays)s::interval[], %(run_ats)s::timestamptz[],
+             %(deadlines)s::timestamptz[], %(deadlines_in)s::interval[], %(names)s::text::text[])
+    ) as i (args, template, delay, run_at, deadline_at, deadline_in, name)
+), written as (
+  insert into {schema}.job (id, created_at, deadline_at, priority, max_attempts, kind, queue, args, backoff, timeout,
+                            keep, on_lost, tags, origin, parent)
+  select i.id, clock.now, i.deadline_at,
+         (%(priorities)s::smallint[])[i.template], (%(max_attempts)s::smallint[])[i.template],
+         (%(kinds)s::text[])[i.template], (%(queues)s::text[])[i.template], i.args,
+         (%(backoffs)s::text[])[i.template]::jsonb, (%(timeouts)s::interval[])[i.template],
+         (%(keeps)s::interval[])[i.template], (%(on_losts)s::text[])[i.template],
+         (%(tags)s::text[])[i.template]::text[], (%(origins)s::text[])[i.template]::jsonb, %(job)s::bigint
+    from input i, clock
+), placed as (
+  insert into {schema}.ready (queue, priority, job, segment, kind, attempt, deadline_at)
+  select (%(queues)s::text[])[i.template], (%(priorities)s::smallint[])[i.template], i.id,
+         (select current from {schema}.ring order by version desc limit 1),
+         (%(kinds)s::text[])[i.template], 0, i.deadline_at
+    from clock, input i
+   where i.run_at is null or i.run_at <= clock.now
+), later as (
+  insert into {schema}.scheduled (job, run_at, deadline_at, attempt)
+  select i.id, i.run_at, i.deadline_at, 0
+    from input i, clock
+   where i.run_at > clock.now
+), called as (
+  insert into {schema}.checkpoint (job, name, kind, place, code, written_at, is_done, child, bunch)
+  select %(job)s::bigint, i.name, 'call', %(place)s::int, %(code)s::bigint, clock.now, false, i.id, %(bunch)s::text
+    from input i, clock
+)
+select id from input order by id

@@ -1,0 +1,31 @@
+-- Move up to %(limit)s flows that have waited as long as they wanted to ready, and wake their queues. Whether they are too
+-- late for what they waited for is decided by themselves, under its lock: it may have come in this very moment.
+-- Skips locked rows; leans on waiting_until. Answers how many, and how long until the next one (NULL: none).
+with clock as materialized (
+  select coalesce(%(now)s::timestamptz, statement_timestamp()) as now
+), due as materialized (
+  select ctid as place
+    from {schema}.waiting
+   where until is not null and until <= (select now from clock)
+   order by until
+   limit %(limit)s::int
+     for update skip locked
+), taken as (
+  delete from {schema}.waiting w using due d where w.ctid = d.place returning w.job, w.deadline_at
+), unawaited as (
+  delete from {schema}.wait where job = any(array(select job from taken))
+), placed as (
+  insert into {schema}.ready (queue, priority, job, segment, kind, attempt, deadline_at)
+  select j.queue, j.priority, t.job, (select current from {schema}.ring order by version desc limit 1),
+         j.kind, 0, t.deadline_at
+    from taken t
+   cross join lateral (select queue, priority, kind from {schema}.job where id = t.job offset 0) j
+  returning queue
+), told as materialized (
+  select pg_notify('{schema_name}.ready', queue) from (select distinct queue from placed) q
+)
+select (select count(*) from taken)::int as moved,
+       (select case when until <= clock.now then interval '0' else until - clock.now end
+          from {schema}.waiting
+         where until is not null and until > clock.now order by until limit 1) as next_in
+  from clock, (select count(*) from told) as everyone

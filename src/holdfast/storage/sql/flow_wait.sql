@@ -1,0 +1,122 @@
+-- Let runs of flows wait: one element of each array for each thing that a run waits for. Asked after flow_lock, in the
+-- same transaction, for keys of events and for flows with children: an event or an end that we do not see here is
+-- committed later, and whoever takes it up has to wait for our lock and then finds us waiting.
+-- What is there already is given at once: then the run goes on, and only what came is written. Else its lease goes, the
+-- attempt is given back, and it waits: in scheduled if only time can wake it, in waiting if something else can, too.
+-- The fence is (worker, job, run) in lease, locked first, in ascending order.
+-- Answers for each thing: done (with what came), late (its time has passed), open (still to come, while the run goes on),
+-- waiting (the run is suspended), stop (it is to end: cancelled, or past its deadline), lost.
+with clock as materialized (
+  select coalesce(%(now)s::timestamptz, statement_timestamp()) as now
+), asked as materialized (
+  select * from unnest(
+    %(workers)s::bigint[], %(jobs)s::bigint[], %(runs)s::bigint[], %(names)s::text[], %(kinds)s::text[],
+    %(keys)s::text[], %(delays)s::interval[], %(eager)s::boolean[], %(places)s::int[], %(codes)s::bigint[],
+    %(failures)s::smallint[], %(errors)s::text[]
+  ) as a (worker, job, run, name, kind, key, delay, is_eager, place, code, failures, error)
+), held as materialized (
+  select a.worker, a.job, a.run, l.place, l.attempt, l.started_at, j.kind, j.queue, j.deadline_at,
+         l.cancel_requested_at is not null or coalesce(j.deadline_at <= clock.now, false) as is_to_end
+    from clock, (select distinct worker, job, run from asked order by job) a
+   cross join lateral (
+     select ctid as place, attempt, started_at, cancel_requested_at from {schema}.lease
+      where worker = a.worker and job = a.job and run = a.run
+        for update) l
+   cross join lateral (select kind, queue, deadline_at from {schema}.job where id = a.job offset 0) j
+), calls as materialized (
+  select a.job, a.name as bunch, c.name, c.is_done, c.error is not null as has_failed, f.outcome, f.result, f.error,
+         not c.is_done and f.outcome is null and j.id is null as is_gone
+    from (select job, name from asked where kind = 'call' and run in (select run from held)) a
+   cross join lateral (
+     select name, child, is_done, error from {schema}.checkpoint where job = a.job and bunch = a.name offset 0) c
+    left join lateral (
+     select outcome, result, error from {schema}.ledger where job = c.child and is_final and not c.is_done offset 0) f on true
+    left join lateral (select id from {schema}.job where id = c.child offset 0) j on true
+), bunches as materialized (
+  select job, bunch,
+         bool_and(is_done or outcome is not null or is_gone) as is_over,
+         bool_or(has_failed or outcome <> 'succeeded' or is_gone) as is_failed
+    from calls
+   group by job, bunch
+), found as materialized (
+  select a.job, a.run, a.name, a.kind, a.key, a.is_eager, a.place, a.code, a.failures, a.error,
+         c.value as known, v.id as event, v.payload,
+         case when a.kind = 'retry' then clock.now + a.delay else coalesce(c.until, clock.now + a.delay) end as until,
+         case when h.run is null then 'lost'
+              when h.is_to_end then 'stop'
+              when c.is_done or v.id is not null or b.is_over or (a.is_eager and b.is_failed) then 'done'
+              when a.kind = 'sleep' and coalesce(c.until, clock.now + a.delay) <= clock.now then 'done'
+              when a.kind = 'event' and coalesce(c.until, clock.now + a.delay) <= clock.now then 'late'
+              else 'open'
+         end as status
+    from clock, asked a
+    left join held h on h.run = a.run
+    left join lateral (
+     select is_done, until, value from {schema}.checkpoint
+      where job = a.job and name = a.name and a.kind <> 'call' offset 0) c on true
+    left join lateral (
+     select id, payload from {schema}.event
+      where a.kind = 'event' and key = a.key and not coalesce(c.is_done, false)
+      order by id limit 1) v on h.run is not null and not h.is_to_end
+    left join bunches b on b.job = a.job and b.bunch = a.name and a.kind = 'call'
+), parting as materialized (
+  select h.*, s.until, s.is_awaiting, s.error
+    from held h
+   cross join lateral (
+     select min(until) as until, bool_or(kind in ('event', 'call')) as is_awaiting, bool_and(status = 'open') as is_open,
+            max(error) as error
+       from found where run = h.run) s
+   where s.is_open
+), gone as (
+  delete from {schema}.lease l using parting p where l.ctid = p.place
+), written as (
+  insert into {schema}.ledger
+         (job, run, started_at, finished_at, worker, outcome, attempt, is_final, queue, kind, error)
+  select job, run, started_at, clock.now, worker,
+         case when error is null then 'snoozed' else 'retried' end::{schema}.outcome, attempt, false, queue, kind, error::jsonb
+    from parting, clock
+), later as (
+  insert into {schema}.scheduled (job, run_at, deadline_at, attempt)
+  select job, until, deadline_at, 0 from parting where not is_awaiting
+), suspended as (
+  insert into {schema}.waiting (job, since, until, deadline_at)
+  select job, clock.now, until, deadline_at from parting, clock where is_awaiting
+), awaited as (
+  insert into {schema}.wait (job, name, key, is_eager)
+  select job, name, key, is_eager from found
+   where kind in ('event', 'call') and run in (select run from parting)
+), noted as (
+  update {schema}.checkpoint c
+     set is_done = true, written_at = clock.now, value = k.result,
+         error = case when k.is_gone then jsonb_build_object('state', 'unknown', 'message', 'there is no such job (any more)')
+                      when k.outcome <> 'succeeded' then coalesce(k.error, '{}') || jsonb_build_object('state', k.outcome)
+                 end
+    from calls k, clock
+   where c.job = k.job and c.name = k.name and not k.is_done and (k.outcome is not null or k.is_gone)
+), taken as (
+  delete from {schema}.event where id = any(array(select event from found where event is not null))
+), kept as (
+  insert into {schema}.checkpoint as c
+         (job, name, kind, place, code, written_at, until, is_done, failures, value, error)
+  select job, name, kind, place, code, clock.now, case when status = 'open' then until end, status <> 'open',
+         coalesce(failures, 0), payload,
+         case when status = 'late' then jsonb_build_object('code', 'timeout') when kind = 'retry' then error::jsonb end
+    from found, clock
+   where kind <> 'call' and status in ('done', 'late', 'open')
+  on conflict (job, name) do update
+     set is_done = excluded.is_done, written_at = excluded.written_at, until = excluded.until,
+         failures = excluded.failures, value = excluded.value, error = excluded.error
+   where not c.is_done
+), counted as (
+  insert into {schema}.tally (minute, outcome, queue, kind, runs, run_time)
+  select date_trunc('minute', clock.now), t.outcome, t.queue, t.kind, t.runs, t.run_time
+    from clock,
+         lateral (select case when error is null then 'snoozed' else 'retried' end::{schema}.outcome as outcome,
+                         queue, kind, count(*) as runs, sum(clock.now - started_at) as run_time
+                    from parting
+                   group by 1, 2, 3) t
+)
+select job, run, name,
+       case when status = 'open' and run in (select run from parting) then 'waiting' else status end as status,
+       coalesce(known, payload)::text as value
+  from found

@@ -1,0 +1,18 @@
+-- Take up to %(limit)s wake-ups, oldest first, and lock the keys that they are about, in ascending order, until the end of
+-- the transaction: flow_wake, the next statement in it, sees whoever has begun to wait before.
+-- Looks from %(since)s on, as promote does. Skips what another leader has taken. No row: nothing is to be woken.
+with picked as materialized (
+  select id, job, key
+    from {schema}.wakeup
+   where id >= %(since)s::bigint
+   order by id
+   limit %(limit)s::int
+     for update skip locked
+), bucket as materialized (
+  select distinct hashtext('{schema_name}:' || coalesce('event:' || key, 'job:' || job)) & 1023 as number
+    from picked
+   order by 1
+), locked as materialized (
+  select number, pg_advisory_xact_lock(1213156420, number)::text from bucket
+)
+select id from picked, (select count(*) from locked) as everyone
