@@ -4,6 +4,7 @@ block of text behind a block of Python is what that prints; without one it print
 
 import ast
 import asyncio
+import builtins
 import contextlib
 import inspect
 import io
@@ -27,6 +28,7 @@ def run_page(page: str, monkeypatch: pytest.MonkeyPatch) -> None:
     examples = _EXAMPLE.findall(text)
     assert len(examples) == text.count("```python") > 0
     module = ModuleType("shop")
+    vars(module)["__builtins__"] = builtins  # as in every module: formatting a date asks for it
     monkeypatch.setitem(sys.modules, "shop", module)
     with asyncio.Runner() as runner:
         try:

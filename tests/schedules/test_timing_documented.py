@@ -1,0 +1,9 @@
+"""The page about the time of schedules is run as it stands, and says what it prints."""
+
+import pytest
+
+from support.documented import run_page
+
+
+def test_every_example_prints_what_the_page_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    run_page("explanation/time-of-schedules.md", monkeypatch)
