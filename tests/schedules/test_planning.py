@@ -261,3 +261,12 @@ def test_what_is_dropped_is_one_row_with_a_count() -> None:
         earliest=standing.since + timedelta(seconds=1),
     )
     assert fired.plan_time == NOON
+
+
+@pytest.mark.parametrize(("taken", "again"), [(0, 1), (5, 1), (100, 10), (86_400, 60)])
+def test_a_plan_that_waits_is_looked_at_again_soon_after_short_jobs_and_seldom_after_long_ones(
+    taken: int, again: int
+) -> None:
+    standing = Standing("s", "", NOON - HOUR, active_since=NOON - timedelta(seconds=taken))
+    look = decide_plans(HOURLY, read_rules(overlap="queue"), standing, NOON)
+    assert look == Look((), None, NOON + timedelta(seconds=again))

@@ -120,7 +120,7 @@ class _Looking:
     active_since: datetime | None
     room: int
     rows: list[Decided] = field(default_factory=list)
-    waiting: datetime | None = None
+    is_waiting: bool = False
     is_cut: bool = False
 
     def through(self, stretches: list[_Stretch]) -> None:
@@ -132,7 +132,7 @@ class _Looking:
                 self._drop(stretch.after, stretch.until, "missed", "coalesced")
             else:
                 self._decide(stretch)
-            if self.waiting is not None or self.is_cut:
+            if self.is_waiting or self.is_cut:
                 return
 
     def _decide(self, stretch: _Stretch) -> None:
@@ -182,8 +182,8 @@ class _Looking:
         if self.active_since is None or self.rules.overlap == "allow" or plan in self.standing.skips:
             return False
         if self.rules.overlap == "queue" or self.active_since > plan:
-            self.waiting = plan
-        return self.waiting is not None
+            self.is_waiting = True
+        return self.is_waiting
 
     def _take(self, plan: datetime) -> None:
         if plan in self.standing.skips:
@@ -215,9 +215,10 @@ class _Looking:
         return self.rules.jitter * luck
 
     def next_at(self, checked: datetime) -> datetime | None:
-        """A plan that waits is looked at again after a tenth of the time that it has waited."""
-        if self.waiting is not None:
-            return self.now + min(max((self.now - self.waiting) / 10, _SOONEST_LOOK), _LATEST_LOOK)
+        """A plan that waits is looked at again after a tenth of the time that the job before it has taken."""
+        if self.is_waiting:
+            taken = self.now - (self.active_since or self.now)
+            return self.now + min(max(taken / 10, _SOONEST_LOOK), _LATEST_LOOK)
         if self.is_cut:
             return self.now
         return _next_plan(self.timing, self.rules, checked)
