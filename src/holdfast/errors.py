@@ -21,6 +21,7 @@ HoldfastError
 ├── Undecodable                  what is stored does not fit this version of the code
 ├── JobNotFound                  there is no such job (any more)
 ├── JobEnded                     the job whose result is wanted failed, was cancelled or expired
+│   └── ChildFailed              the same, of a job that a flow has waited for
 ├── ResultTimeout                the job whose result is wanted has not ended in time
 ├── StepFailed                   a step of a flow failed for good
 ├── EventTimeout                 the event that a flow waited for did not come in time
@@ -166,6 +167,14 @@ class JobEnded(HoldfastError):
         super().__init__(f"job {job} {state}" + (f" ({reason})" if reason else ""))
 
 
+class ChildFailed(JobEnded):
+    """A flow's own job ended without a result. `step` is what the flow calls it."""
+
+    def __init__(self, step: str, *, job: int, state: str, error: Mapping[str, object]) -> None:
+        self.step = step
+        super().__init__(job=job, state=state, error=error)
+
+
 class ResultTimeout(HoldfastError, TimeoutError):
     def __init__(self, *, job: int, waited: str) -> None:
         self.job, self.waited = job, waited
@@ -183,6 +192,9 @@ class StepNameTaken(InvalidInput):
 
 class StepFailed(HoldfastError):
     """A step failed, and its retries are used up. `error` is what is kept of it: code, type, message."""
+
+    is_kept = False
+    """Whether it is the step's end, whatever the flow does; else the flow's next attempt runs it again."""
 
     def __init__(self, step: str, error: Mapping[str, object]) -> None:
         self.step, self.error = step, dict(error)
@@ -204,8 +216,8 @@ class FlowDiverged(HoldfastError):
         super().__init__(
             f"this run takes another path than the one recorded: {problem}. "
             f"Recorded: {_path(self.recorded)}. Taken: {_path(self.taken)}. "
-            "Let a flow decide only by its arguments and by what its steps gave; for flows under way, keep the "
-            "old path behind flow.version(…)"
+            "Let a flow decide only by its arguments and by what its steps gave; for flows under way, keep "
+            "the old path behind flow.version(…)"
         )
 
 

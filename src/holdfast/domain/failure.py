@@ -13,6 +13,7 @@ Code = Literal[
     "decode_error",
     "cancelled",
     "process_died",
+    "flow_diverged",
 ]
 
 MESSAGE_LIMIT = 4_000

@@ -1,8 +1,9 @@
 """Replay: which steps of a flow are done, and whether a run takes the path that was recorded.
 
 A run calls the flow's function from its beginning. Steps that are done answer from what was recorded; the
-first one that is not runs for real. Steps are named, so code may be edited around those that are done. What may
-not happen is that a run passes by what an earlier one has done: then it is another flow than the one recorded.
+first one that is not runs for real. Steps are named, so code may be edited around those that are done. What
+may not happen is that a run passes by what an earlier one has done: then it is another flow than the one
+recorded.
 """
 
 from collections.abc import Iterable

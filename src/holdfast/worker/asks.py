@@ -3,6 +3,7 @@
 from datetime import timedelta
 
 from holdfast.domain.duration import duration
+from holdfast.domain.outcome import Outcome
 
 
 class Ask(Exception):  # not an error: a wish
@@ -42,3 +43,11 @@ class Fail(Ask):
     def __init__(self, reason: str) -> None:
         self.reason = reason
         super().__init__(reason)
+
+
+class CameTo(Ask):
+    """For callers, who know better than the kind's policy what a run came to."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        self.outcome = outcome
+        super().__init__(f"came to {outcome}")

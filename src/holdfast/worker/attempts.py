@@ -24,7 +24,7 @@ from holdfast.errors import LeaseLost, Undecodable
 from holdfast.storage.runs import Answer, ClaimRow, Saving
 from holdfast.telemetry.events import AttemptEnded, AttemptStarted, Emitter, HookFailed
 from holdfast.telemetry.events import LeaseLost as LeaseWasLost
-from holdfast.worker.asks import Cancel, Fail, RetryLater, Snooze
+from holdfast.worker.asks import CameTo, Cancel, Fail, RetryLater, Snooze
 from holdfast.worker.callers import Caller
 from holdfast.worker.completion import Completion
 from holdfast.worker.context import Context, current
@@ -190,6 +190,8 @@ class Attempts:
     @staticmethod
     def _raised(held: Held, error: Exception | SystemExit) -> Outcome:  # noqa: PLR0911  # a return for each wish
         match error:
+            case CameTo():
+                return error.outcome
             case Snooze():
                 return Snoozed(error.delay)
             case RetryLater():
@@ -236,8 +238,12 @@ class Attempts:
                 "raised after ctx.transaction() had completed the job; it is not tried again", exc_info=error
             )
         took = timedelta(seconds=monotonic() - held.began)
-        self._emitter.emit(AttemptEnded(held.fact, "succeeded", took))
-        self._call_later(held, ("on_success", held.kind.hooks.on_success, (context,)))
+        outcome = context._own_outcome  # noqa: SLF001  # as above
+        self._emitter.emit(AttemptEnded(held.fact, outcome, took))
+        if outcome == "succeeded":
+            self._call_later(held, ("on_success", held.kind.hooks.on_success, (context,)))
+        else:
+            self._wake(LEADER)
 
     def _say_ended(
         self,

@@ -49,6 +49,8 @@ class Context:
         self._complete = complete
         self._state: dict[str, Any] | None = None
         self._is_completed = False
+        # What the ledger says of a run that was settled by its own commit.
+        self._own_outcome = "succeeded"
 
     @cached_property
     def job(self) -> JobFacts:

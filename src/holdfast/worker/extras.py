@@ -1,12 +1,18 @@
-"""What others let a worker do beside running jobs: chores while it leads, services for all of its time."""
+"""What others let a worker do beside running jobs: chores while it leads, services for all of its time, and
+other ways of calling a handler.
+"""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from holdfast.postgres.database import Database
 from holdfast.telemetry.events import Emitter
+from holdfast.worker.callers import Caller
 from holdfast.worker.chores.pace import Chore
+from holdfast.worker.connections import Connections
+from holdfast.worker.kind import Style
 from holdfast.worker.service import Service
+from holdfast.worker.threads import JobThreads
 
 
 def _no_chores(database: Database, emitter: Emitter) -> Sequence[Chore]:  # noqa: ARG001  # the shape of the others
@@ -17,6 +23,10 @@ def _no_services(database: Database, handlers: Database, emitter: Emitter) -> Se
     return ()
 
 
+def _no_callers(connections: Connections, threads: JobThreads) -> Mapping[Style, Caller]:  # noqa: ARG001  # as above
+    return {}
+
+
 @dataclass(frozen=True, slots=True)
 class Extras:
     """`chores` are made anew each time that the worker begins to lead, on the connections of its chores. A
@@ -25,3 +35,4 @@ class Extras:
 
     chores: Callable[[Database, Emitter], Sequence[Chore]] = _no_chores
     services: Callable[[Database, Database, Emitter], Sequence[Service]] = _no_services
+    callers: Callable[[Connections, JobThreads], Mapping[Style, Caller]] = _no_callers

@@ -89,7 +89,7 @@ class Worker:
             await self._check_schema(calm)
             settler = Settler(hot, self._schema, self._options.retention)
             slots = Slots(self._options.queues, lambda: fetcher.slot_freed())  # noqa: PLW0108  # made below
-            async with self._callers() as callers:
+            async with self._callers(connections) as callers:
                 attempts = Attempts(
                     self._kinds,
                     callers,
@@ -150,12 +150,17 @@ class Worker:
         judge(found, known=known, schema=self._schema.name)
 
     @asynccontextmanager
-    async def _callers(self) -> AsyncIterator[dict[Style, Caller]]:
+    async def _callers(self, connections: Connections) -> AsyncIterator[dict[Style, Caller]]:
         slots = sum(self._options.queues.values())
         threads = JobThreads(min(slots, 1_000))
         async with Processes() as processes:
             try:
-                yield {"coroutine": Coroutines(), "thread": Threads(threads), "process": processes}
+                yield {
+                    "coroutine": Coroutines(),
+                    "thread": Threads(threads),
+                    "process": processes,
+                    **self._extras.callers(connections, threads),
+                }
             finally:
                 threads.close()
 
@@ -246,7 +251,8 @@ class Worker:
 
         listener.subscribe(f"{name}.ready", ready)
         listener.subscribe(f"{name}.cancel", cancelled)
-        listener.subscribe(f"{name}.due", lambda _: leader.wake("promote"))
+        listener.subscribe(f"{name}.due", lambda _: leader.wake("promote", "flows"))
+        listener.subscribe(f"{name}.wake", lambda _: leader.wake("flows"))
         listener.subscribe(f"{name}.leader", told)
         listener.subscribe(f"{name}.plan", lambda _: leader.wake("plan"))
 
