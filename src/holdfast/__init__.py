@@ -9,11 +9,14 @@ if TYPE_CHECKING:
     from holdfast.handle import Handle, JobStatus
     from holdfast.job import Call, Job
     from holdfast.postgres.options import PoolOptions
+    from holdfast.schedules.scopes import Scope
+    from holdfast.schedules.stored import PlanRecord, Schedule
     from holdfast.storage.runs import Retention
     from holdfast.worker.asks import Cancel, Fail, RetryLater, Snooze
     from holdfast.worker.context import Context
     from holdfast.worker.keeper import Beats
     from holdfast.worker.options import WorkerOptions
+    from holdfast.worker.plan import Plan
 
 __version__ = "0.0.1"
 
@@ -27,10 +30,14 @@ __all__ = [
     "Handle",
     "Job",
     "JobStatus",
+    "Plan",
+    "PlanRecord",
     "PoolOptions",
     "Retention",
     "Retry",
     "RetryLater",
+    "Schedule",
+    "Scope",
     "Snooze",
     "WorkerOptions",
     "__version__",
@@ -43,11 +50,14 @@ _HOMES = {
     "holdfast.handle": ("Handle", "JobStatus"),
     "holdfast.job": ("Call", "Job"),
     "holdfast.postgres.options": ("PoolOptions",),
+    "holdfast.schedules.scopes": ("Scope",),
+    "holdfast.schedules.stored": ("PlanRecord", "Schedule"),
     "holdfast.storage.runs": ("Retention",),
     "holdfast.worker.asks": ("Cancel", "Fail", "RetryLater", "Snooze"),
     "holdfast.worker.context": ("Context",),
     "holdfast.worker.keeper": ("Beats",),
     "holdfast.worker.options": ("WorkerOptions",),
+    "holdfast.worker.plan": ("Plan",),
 }
 
 

@@ -3,15 +3,16 @@
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from types import TracebackType
-from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, overload
+from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, Unpack, overload
 
 from holdfast.codec.signature import Signature
 from holdfast.connections import Connections
 from holdfast.domain.duration import duration
 from holdfast.domain.job import Policy, is_whole
 from holdfast.domain.retry import Retry
+from holdfast.domain.timing import read_timing
 from holdfast.errors import InvalidInput
 from holdfast.handle import Handle
 from holdfast.job import Call, Job, Options
@@ -21,10 +22,17 @@ from holdfast.postgres.options import PoolOptions
 from holdfast.postgres.schema import Schema
 from holdfast.postgres.statement import Statement
 from holdfast.running import run_until_stopped, worker_running
+from holdfast.schedules import planner
+from holdfast.schedules.declared import Declared, Declarer
+from holdfast.schedules.face import Schedules
+from holdfast.schedules.options import RuleOptions, rules_of
+from holdfast.schedules.scopes import Source
 from holdfast.storage.jobs import Enqueued, OnConflict, enqueue_many
 from holdfast.storage.operators import cancel
+from holdfast.storage.schedules import HISTORY
 from holdfast.telemetry.events import Reader
 from holdfast.worker.context import Context
+from holdfast.worker.extras import Extras
 from holdfast.worker.kind import ErrorHook, Hook, Hooks, Kind, Style
 from holdfast.worker.notifier import wishes
 from holdfast.worker.options import WorkerOptions
@@ -34,6 +42,7 @@ from holdfast.worker.worker import Worker
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
+J = TypeVar("J", bound=Job[..., Any])
 
 Length = str | timedelta
 
@@ -80,6 +89,8 @@ class App:
         self.readers = tuple(readers)
         self._hooks = Hooks(on_start, on_success, on_failure, on_dead, on_lease_lost)
         self._connections = Connections(dsn, self.schema, pool or PoolOptions())
+        self.declared: dict[str, Declared] = {}
+        self.schedules = Schedules(self.schema, self._connections, lambda call: self._batch([call]))
 
     @overload
     def job(self, function: Callable[Concatenate[Context, P], Awaitable[R]], /) -> Job[P, R]: ...
@@ -154,6 +165,48 @@ class App:
         self.kinds[kind.name] = kind
         return Job(self, kind)
 
+    def schedule(
+        self,
+        cron: str | None = None,
+        /,
+        *,
+        tz: str | None = None,
+        every: Length | None = None,
+        at: datetime | None = None,
+        name: str | None = None,
+        args: Mapping[str, Any] | None = None,
+        scopes: Source | None = None,
+        history: Length = HISTORY,
+        **rules: Unpack[RuleOptions],
+    ) -> Callable[[J], J]:
+        """Fire a job at times: `@app.schedule("0 9 * * mon-fri", tz="Europe/Oslo")` above its `@app.job`.
+
+        name: the job's, unless given. args: for the job. scopes: a list, an async function or a query; it
+        fires for each of them. The job stays what it is.
+        """
+        timing = read_timing(cron=cron, tz=tz, every=every, at=at)
+        chosen = rules_of(rules)
+        kept = duration(history, name="history")
+
+        def declare(job: J) -> J:
+            if not isinstance(job, Job) or self.kinds.get(job.name) is not job.kind:
+                raise InvalidInput(f"{job!r} is no job of this app: @app.schedule goes above @app.job")
+            called = job.name if name is None else name
+            if called in self.declared:
+                raise InvalidInput(f'two schedules are called "{called}": give one of them name=…')
+            self.declared[called] = Declared(
+                name=called,
+                kind=job.kind,
+                timing=timing,
+                rules=chosen,
+                args=args,
+                history=kept,
+                scopes=scopes,
+            )
+            return job
+
+        return declare
+
     def check(self) -> None:
         """Resolve every annotation, and find what child processes must find. Called when a worker starts;
         worth a line in your own tests.
@@ -162,6 +215,8 @@ class App:
             kind.signature.resolve()
             if kind.style == "process":
                 Reference.of(kind.function)
+        for declared in self.declared.values():
+            declared.new()
 
     async def enqueue_many(self, calls: Iterable[Call[Any]], *, conn: object = None) -> list[Handle[Any]]:
         """Write any number of jobs, of any kinds, all or none; on `conn`'s transaction if one is given."""
@@ -297,6 +352,17 @@ class App:
             schema=self.schema,
             emitter=Emitter(log_event, *self.readers),
             version=__version__,
+            extras=self._extras(),
+        )
+
+    def _extras(self) -> Extras:
+        """What schedules need of a worker: every leader plans all of them, each process declares its own."""
+        declared = tuple(self.declared.values())
+        return Extras(
+            chores=lambda database, emitter: planner.chores(database, self.schema, emitter),
+            services=lambda database, handlers, emitter: (
+                [Declarer(database, handlers, self.schema, emitter, declared)] if declared else []
+            ),
         )
 
     def _worker_options(self, queues: Mapping[str, int] | None, grace: Length | None) -> WorkerOptions:

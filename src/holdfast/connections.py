@@ -5,11 +5,14 @@ import threading
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeVar
 
 from holdfast.domain.versions import judge
 from holdfast.enqueuer import Enqueuer
 from holdfast.postgres.availability import Availability
 from holdfast.postgres.blocking import BlockingDatabase
+from holdfast.postgres.borrowed import run_on, run_on_blocking
+from holdfast.postgres.conversation import Conversation, hold, hold_blocking
 from holdfast.postgres.database import Database
 from holdfast.postgres.dsn import Dsn
 from holdfast.postgres.embedded import EmbeddedServer
@@ -20,6 +23,8 @@ from holdfast.postgres.schema import Schema
 from holdfast.settings import Embedded, Server, read_target
 from holdfast.storage.migrations import known_version, packaged
 from holdfast.worker.notifier import HINTS, BlockingNotifier, Notifier
+
+R = TypeVar("R")
 
 
 @dataclass(slots=True)
@@ -76,6 +81,20 @@ class Connections:
             if self._blocking is None:
                 self._blocking = self._open_blocking(dsn)
             return self._blocking
+
+    async def hold(self, conversation: Conversation[R], conn: object) -> R:
+        """On the caller's connection, in the transaction that is open there; else in one of our own."""
+        if conn is not None:
+            return await hold(conversation, lambda statement: run_on(conn, statement))
+        here = await self.opened()
+        async with here.database.transaction() as transaction:
+            return await hold(conversation, transaction.run)
+
+    def hold_sync(self, conversation: Conversation[R], conn: object) -> R:
+        if conn is not None:
+            return hold_blocking(conversation, lambda statement: run_on_blocking(conn, statement))
+        with self.opened_blocking().database.transaction() as transaction:
+            return hold_blocking(conversation, transaction.run)
 
     async def close(self) -> None:
         """Close what this event loop opened, and what blocking callers did."""

@@ -12,6 +12,8 @@ from holdfast.postgres.statement import Statement
 from holdfast.storage.arrays import number_array, text_array
 from holdfast.storage.statements import statement
 
+OnRequest = Literal["backfilled", "run_now"]
+
 PRUNED = 1_000
 _FIRED_AT_ONCE = 2_000
 
@@ -185,7 +187,7 @@ def fire_on_request(
     schedule: str,
     plans: Sequence[tuple[str, datetime | None]],
     *,
-    decision: Literal["backfilled", "run_now"],
+    decision: OnRequest,
     reason: str | None = None,
     now: datetime | None = None,
 ) -> Statement[FiredPlan]:

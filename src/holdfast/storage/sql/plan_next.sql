@@ -3,7 +3,7 @@
 with clock as materialized (
   select coalesce(%(now)s::timestamptz, statement_timestamp()) as now
 )
-select greatest(
-         (select next_at from {schema}.schedule_scope where next_at is not null order by next_at limit 1) - clock.now,
-         interval '0') as length
+select case when next_at <= clock.now then interval '0' else next_at - clock.now end as length
   from clock
+  left join (
+    select next_at from {schema}.schedule_scope where next_at is not null order by next_at limit 1) as first on true

@@ -1,0 +1,189 @@
+"""Schedules that are declared in code: written to the database when a worker starts, additively, and said to
+be still declared from then on. Whoever says so reads their scopes, too.
+"""
+
+import asyncio
+from collections.abc import Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from holdfast.domain.schedule import Rules
+from holdfast.domain.timing import Timing, timing_from_json
+from holdfast.errors import HoldfastError, InvalidArguments, InvalidInput, ScheduleConflict
+from holdfast.postgres.conversation import hold
+from holdfast.postgres.database import Database
+from holdfast.postgres.schema import Schema
+from holdfast.schedules.planner import Planner
+from holdfast.schedules.scopes import Read, Source, ask_source, check_source, use
+from holdfast.storage.schedules import (
+    HISTORY,
+    WHOLE_APP,
+    NewSchedule,
+    find,
+    put,
+    put_whole,
+    set_scopes,
+    tend,
+    trouble,
+)
+from holdfast.telemetry.events import ChoreFailed, Emitter, ScheduleFailed
+from holdfast.worker.kind import Kind
+
+TEND = timedelta(seconds=60)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Declared:
+    """A schedule over a kind of job. `args` are for the job, and for scopes that bring none of their own."""
+
+    name: str
+    kind: Kind
+    timing: Timing
+    rules: Rules
+    args: Mapping[str, Any] | None = None
+    history: timedelta = HISTORY
+    scopes: Source | None = None
+
+    def __post_init__(self) -> None:
+        if self.scopes is not None:
+            check_source(self.scopes)
+        # What can be judged now is; arguments can, once their annotations can be resolved.
+        NewSchedule(self.name, self.timing, self.kind.policy, rules=self.rules, history=self.history)
+
+    @property
+    def has_args(self) -> bool:
+        """Whether the job can be called with what the schedule gives it."""
+        try:
+            self._encoded()
+        except InvalidArguments:
+            return False
+        return True
+
+    def new(self) -> NewSchedule:
+        """As it is written; InvalidArguments if the job cannot be called with the arguments given."""
+        is_left_to_scopes = self.scopes is not None and self.args is None and not self.has_args
+        return NewSchedule(
+            self.name,
+            self.timing,
+            self.kind.policy,
+            "{}" if is_left_to_scopes else self._encoded(),
+            self.rules,
+            self.history,
+            has_scopes=self.scopes is not None,
+        )
+
+    def _encoded(self) -> str:
+        return self.kind.signature.encode((), dict(self.args or {}))
+
+
+class Declarer:
+    """A service of every worker, leading or not: only its own process knows its declarations."""
+
+    def __init__(
+        self,
+        database: Database,
+        handlers: Database,
+        schema: Schema,
+        emitter: Emitter,
+        declared: Sequence[Declared],
+    ) -> None:
+        self._database = database
+        self._handlers = handlers
+        self._schema = schema
+        self._emitter = emitter
+        self._declared = {one.name: one for one in declared}
+        self._left = dict(self._declared)
+        self._said: dict[str, str] = {}
+
+    async def run(self) -> None:
+        while True:
+            await self.once()
+            await asyncio.sleep(TEND.total_seconds())
+
+    async def once(self) -> None:
+        """Write what is not written yet; of the others, read the scopes that nobody else has read lately."""
+        for one in list(self._left.values()):
+            if await self._tried(one, self._declare(one)):
+                del self._left[one.name]
+        try:
+            names = [name for name in self._declared if name not in self._left]
+            due = await self._database.run(tend(self._schema, names, pause=TEND * 5 / 6)) if names else []
+        except HoldfastError as error:
+            self._emitter.emit(ChoreFailed("declare", error))
+            return
+        for name in due:
+            one = self._declared[name]
+            await self._tried(one, self._read_scopes(one))
+
+    async def _tried(self, one: Declared, work: Coroutine[Any, Any, None]) -> bool:
+        """One that fails is reported and tried again; the others go on."""
+        try:
+            await work
+        except ScheduleConflict as error:
+            self._say(one, str(error))  # not in its row, which is another's
+            return False
+        except Exception as error:  # noqa: BLE001  # reported; a source of scopes is the user's code
+            await self._tell(one, f"{type(error).__name__}: {error}")
+            return False
+        return True
+
+    async def _declare(self, one: Declared) -> None:
+        new = one.new()
+        await self._settle_old_timing(new)
+        if one.scopes is None:
+            await self._put(new, Read(list(WHOLE_APP), None))
+            await self._tell(one, None)
+            return
+        try:
+            read = await self._scopes(one)
+        except Exception:
+            # Known all the same, with the scopes that it had: what it lacks is told.
+            async with self._database.transaction() as transaction:
+                await hold(put(self._schema, new, is_declared=True), transaction.run)
+            raise
+        await self._put(new, read)
+        await self._tell(one, read.problem)
+
+    async def _put(self, new: NewSchedule, read: Read) -> None:
+        async with self._database.transaction() as transaction:
+            await hold(put_whole(self._schema, new, read.scopes, is_declared=True), transaction.run)
+
+    async def _settle_old_timing(self, new: NewSchedule) -> None:
+        """A new timing counts from now on: what was due by the old one is decided by the old one first."""
+        known = await self._database.run(find(self._schema, new.name))
+        if known and not _is_same(known[0].timing, new.timing):
+            planner = Planner(self._database, self._schema, self._emitter)
+            await planner.catch_up(new.name)
+
+    async def _read_scopes(self, one: Declared) -> None:
+        if one.scopes is None:
+            return
+        read = await self._scopes(one)
+        await self._database.run(set_scopes(self._schema, one.name, read.scopes))
+        await self._tell(one, read.problem)
+
+    async def _scopes(self, one: Declared) -> Read:
+        assert one.scopes is not None  # noqa: S101  # asked for those that have a source
+        given = await ask_source(one.scopes, self._handlers)
+        return use(given, one.kind.signature, has_args=one.has_args)
+
+    async def _tell(self, one: Declared, problem: str | None) -> None:
+        """In the log, once, and in the row of the schedule."""
+        self._say(one, problem)
+        try:
+            await self._database.run(trouble(self._schema, one.name, problem))
+        except HoldfastError as error:
+            self._emitter.emit(ChoreFailed("declare", error))
+
+    def _say(self, one: Declared, problem: str | None) -> None:
+        if problem is not None and self._said.get(one.name) != problem:
+            self._emitter.emit(ScheduleFailed(one.name, None, problem))
+        self._said[one.name] = problem or ""
+
+
+def _is_same(stored: str, timing: Timing) -> bool:
+    try:
+        return timing_from_json(stored) == timing
+    except InvalidInput:
+        return False

@@ -1,0 +1,278 @@
+"""`app.schedules`: schedules that are stored, and what operators do with all of them. Every verb comes twice:
+awaited, and blocking with `_sync`; with `conn` it is part of the caller's transaction.
+"""
+
+from collections.abc import Callable, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Unpack
+
+from holdfast.domain.duration import duration
+from holdfast.domain.timing import read_timing
+from holdfast.postgres.conversation import Conversation
+from holdfast.postgres.schema import Schema
+from holdfast.schedules import requests
+from holdfast.schedules.options import RuleOptions, rules_of, stored_schedule
+from holdfast.schedules.scopes import Given
+from holdfast.schedules.stored import BackfillPlan, PlanRecord, Schedule
+from holdfast.storage.schedules import HISTORY
+from holdfast.storage.schedules_plans import FiredPlan
+
+if TYPE_CHECKING:
+    from holdfast.job import Call
+
+R = TypeVar("R")
+
+Length = str | timedelta
+# Named out here: inside the class, `list` is the verb.
+ManySchedules = list[Schedule]
+FiredPlans = list[FiredPlan]
+BackfillPlans = list[BackfillPlan]
+PlanRecords = list[PlanRecord]
+Skipped = list[tuple[str, datetime]]
+Times = list[datetime]
+
+
+class Holder(Protocol):
+    """Who has connections: holds a conversation on the caller's, or in a transaction of its own."""
+
+    async def hold(self, conversation: Conversation[R], conn: object) -> R: ...
+    def hold_sync(self, conversation: Conversation[R], conn: object) -> R: ...
+
+
+class Schedules:
+    def __init__(self, schema: Schema, holder: Holder, check_call: Callable[["Call[Any]"], object]) -> None:
+        self._schema = schema
+        self._holder = holder
+        self._check_call = check_call
+
+    async def put(
+        self,
+        name: str,
+        call: "Call[Any]",
+        *,
+        cron: str | None = None,
+        tz: str | None = None,
+        every: Length | None = None,
+        at: datetime | None = None,
+        scope: str | None = None,
+        scopes: Sequence[Given] | None = None,
+        history: Length = HISTORY,
+        conn: object = None,
+        **rules: Unpack[RuleOptions],
+    ) -> Schedule:
+        """Store a schedule that fires this call, or change the one of that name. A new timing counts from now
+        on; a pause stays. Give one of cron, every and at.
+        """
+        asked = self._put(name, call, cron, tz, every, at, scope, scopes, history, rules)
+        return await self._holder.hold(asked, conn)
+
+    def put_sync(
+        self,
+        name: str,
+        call: "Call[Any]",
+        *,
+        cron: str | None = None,
+        tz: str | None = None,
+        every: Length | None = None,
+        at: datetime | None = None,
+        scope: str | None = None,
+        scopes: Sequence[Given] | None = None,
+        history: Length = HISTORY,
+        conn: object = None,
+        **rules: Unpack[RuleOptions],
+    ) -> Schedule:
+        asked = self._put(name, call, cron, tz, every, at, scope, scopes, history, rules)
+        return self._holder.hold_sync(asked, conn)
+
+    def _put(  # noqa: PLR0917  # the options of both, handed on
+        self,
+        name: str,
+        call: "Call[Any]",
+        cron: str | None,
+        tz: str | None,
+        every: Length | None,
+        at: datetime | None,
+        scope: str | None,
+        scopes: Sequence[Given] | None,
+        history: Length,
+        rules: RuleOptions,
+    ) -> Conversation[Schedule]:
+        """Checked before anything is asked: a conversation only begins when it is held."""
+        self._check_call(call)
+        timing = read_timing(cron=cron, tz=tz, every=every, at=at)
+        new, chosen = stored_schedule(
+            name, call, timing, rules_of(rules), history, scope=scope, scopes=scopes
+        )
+        return requests.put(self._schema, new, chosen)
+
+    async def get(self, name: str, *, conn: object = None) -> Schedule:
+        """One schedule, declared or stored. ScheduleNotFound if there is none of that name."""
+        return await self._holder.hold(requests.get(self._schema, name), conn)
+
+    def get_sync(self, name: str, *, conn: object = None) -> Schedule:
+        return self._holder.hold_sync(requests.get(self._schema, name), conn)
+
+    async def list(self, *, conn: object = None) -> ManySchedules:
+        """All of them, by name."""
+        return await self._holder.hold(requests.list_all(self._schema), conn)
+
+    def list_sync(self, *, conn: object = None) -> ManySchedules:
+        return self._holder.hold_sync(requests.list_all(self._schema), conn)
+
+    async def pause(
+        self,
+        name: str,
+        *,
+        note: str | None = None,
+        until: datetime | Length | None = None,
+        conn: object = None,
+    ) -> None:
+        """Let nothing fire, for good, until a time, or for a length of time. Plans meanwhile are skipped."""
+        await self._holder.hold(self._pause(name, note, until), conn)
+
+    def pause_sync(
+        self,
+        name: str,
+        *,
+        note: str | None = None,
+        until: datetime | Length | None = None,
+        conn: object = None,
+    ) -> None:
+        self._holder.hold_sync(self._pause(name, note, until), conn)
+
+    def _pause(self, name: str, note: str | None, until: datetime | Length | None) -> Conversation[None]:
+        if until is None or isinstance(until, datetime):
+            return requests.pause(self._schema, name, note=note, until=until, length=None)
+        length = duration(until, name="until")
+        return requests.pause(self._schema, name, note=note, until=None, length=length)
+
+    async def resume(self, name: str, *, conn: object = None) -> bool:
+        """Let it fire again; answers whether it was paused."""
+        return await self._holder.hold(requests.resume(self._schema, name), conn)
+
+    def resume_sync(self, name: str, *, conn: object = None) -> bool:
+        return self._holder.hold_sync(requests.resume(self._schema, name), conn)
+
+    async def delete(self, name: str, *, conn: object = None) -> None:
+        """Forget it; its plans and jobs stay. One that is declared comes back when a worker starts."""
+        await self._holder.hold(requests.delete(self._schema, name), conn)
+
+    def delete_sync(self, name: str, *, conn: object = None) -> None:
+        self._holder.hold_sync(requests.delete(self._schema, name), conn)
+
+    async def run_now(
+        self, name: str, *, scope: str | None = None, reason: str | None = None, conn: object = None
+    ) -> FiredPlans:
+        """Fire once more, right now, for one scope or for all, paused or not. Plans stay as they are."""
+        return await self._holder.hold(requests.run_now(self._schema, name, scope=scope, reason=reason), conn)
+
+    def run_now_sync(
+        self, name: str, *, scope: str | None = None, reason: str | None = None, conn: object = None
+    ) -> FiredPlans:
+        return self._holder.hold_sync(requests.run_now(self._schema, name, scope=scope, reason=reason), conn)
+
+    async def skip_next(
+        self, name: str, *, count: int = 1, scope: str | None = None, conn: object = None
+    ) -> Skipped:
+        """Let the next so many plans pass, of one scope or of all; answers which. 0 takes it back."""
+        return await self._holder.hold(requests.skip_next(self._schema, name, count=count, scope=scope), conn)
+
+    def skip_next_sync(
+        self, name: str, *, count: int = 1, scope: str | None = None, conn: object = None
+    ) -> Skipped:
+        return self._holder.hold_sync(requests.skip_next(self._schema, name, count=count, scope=scope), conn)
+
+    async def next_times(
+        self, name: str, *, count: int = 10, scope: str | None = None, conn: object = None
+    ) -> Times:
+        """The next plan times, in UTC."""
+        return await self._holder.hold(
+            requests.next_times(self._schema, name, count=count, scope=scope), conn
+        )
+
+    def next_times_sync(
+        self, name: str, *, count: int = 10, scope: str | None = None, conn: object = None
+    ) -> Times:
+        return self._holder.hold_sync(requests.next_times(self._schema, name, count=count, scope=scope), conn)
+
+    async def preview(
+        self, name: str, first: datetime, last: datetime, *, scope: str | None = None, conn: object = None
+    ) -> BackfillPlans:
+        """What a backfill of this range, both ends included, would do. Changes nothing."""
+        asked = requests.preview(self._schema, name, first=first, last=last, scope=scope)
+        return await self._holder.hold(asked, conn)
+
+    def preview_sync(
+        self, name: str, first: datetime, last: datetime, *, scope: str | None = None, conn: object = None
+    ) -> BackfillPlans:
+        asked = requests.preview(self._schema, name, first=first, last=last, scope=scope)
+        return self._holder.hold_sync(asked, conn)
+
+    async def backfill(
+        self,
+        name: str,
+        first: datetime,
+        last: datetime,
+        *,
+        scope: str | None = None,
+        reason: str | None = None,
+        conn: object = None,
+    ) -> FiredPlans:
+        """Fire the plans of a range that have not fired, all or none; answers those that it fired."""
+        asked = requests.backfill(self._schema, name, first=first, last=last, scope=scope, reason=reason)
+        return await self._holder.hold(asked, conn)
+
+    def backfill_sync(
+        self,
+        name: str,
+        first: datetime,
+        last: datetime,
+        *,
+        scope: str | None = None,
+        reason: str | None = None,
+        conn: object = None,
+    ) -> FiredPlans:
+        asked = requests.backfill(self._schema, name, first=first, last=last, scope=scope, reason=reason)
+        return self._holder.hold_sync(asked, conn)
+
+    async def plans(
+        self,
+        name: str,
+        *,
+        scope: str | None = None,
+        before: datetime | None = None,
+        is_unfired: bool = False,
+        limit: int = 100,
+        conn: object = None,
+    ) -> PlanRecords:
+        """What was decided, the latest plan first; `is_unfired`: only what was skipped or missed."""
+        asked = requests.plans(
+            self._schema, name, scope=scope, before=before, is_unfired=is_unfired, limit=limit
+        )
+        return await self._holder.hold(asked, conn)
+
+    def plans_sync(
+        self,
+        name: str,
+        *,
+        scope: str | None = None,
+        before: datetime | None = None,
+        is_unfired: bool = False,
+        limit: int = 100,
+        conn: object = None,
+    ) -> PlanRecords:
+        asked = requests.plans(
+            self._schema, name, scope=scope, before=before, is_unfired=is_unfired, limit=limit
+        )
+        return self._holder.hold_sync(asked, conn)
+
+    async def latest_plan(
+        self, name: str, *, scope: str | None = None, conn: object = None
+    ) -> PlanRecord | None:
+        """The plan with the latest time that was decided, of one scope or of all; None: none was."""
+        return next(iter(await self.plans(name, scope=scope, limit=1, conn=conn)), None)
+
+    def latest_plan_sync(
+        self, name: str, *, scope: str | None = None, conn: object = None
+    ) -> PlanRecord | None:
+        return next(iter(self.plans_sync(name, scope=scope, limit=1, conn=conn)), None)

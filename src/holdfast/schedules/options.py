@@ -1,0 +1,81 @@
+"""What a schedule can be asked for, as callers write it."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, TypedDict
+
+from holdfast.domain.duration import duration
+from holdfast.domain.schedule import Missed, Overlap, Rules, read_rules
+from holdfast.domain.timing import Timing
+from holdfast.errors import InvalidInput
+from holdfast.schedules.scopes import Given, use
+from holdfast.storage.schedules import WHOLE_APP, NewSchedule, NewScope
+
+if TYPE_CHECKING:
+    from holdfast.job import Call
+
+Length = str | timedelta
+
+
+class RuleOptions(TypedDict, total=False):
+    """missed: of plans that were due while nobody looked, fire the "latest" (unless told otherwise), "every"
+    one (within `window`, so many in one pass), or "skip" those later than `max_lateness`. overlap: while an
+    earlier job is active, "allow" the next, "skip" it, or "queue" it. delay, jitter: the job runs so much
+    later. starts_at, ends_at: no plans before and after.
+    """
+
+    missed: Missed
+    window: Length
+    max_per_pass: int
+    max_lateness: Length
+    overlap: Overlap
+    delay: Length
+    jitter: Length
+    starts_at: datetime
+    ends_at: datetime
+
+
+def rules_of(options: RuleOptions) -> Rules:
+    unknown = sorted(options.keys() - RuleOptions.__optional_keys__)
+    if unknown:
+        raise InvalidInput(f"a schedule takes no {unknown[0]}=…: see docs/reference/schedules.md")
+    return read_rules(**options)
+
+
+def stored_schedule(
+    name: str,
+    call: "Call[Any]",
+    timing: Timing,
+    rules: Rules,
+    history: Length,
+    *,
+    scope: str | None,
+    scopes: Sequence[Given] | None,
+) -> tuple[NewSchedule, Sequence[NewScope]]:
+    """For `put`: the schedule, and its scopes."""
+    if scope is not None and scopes is not None:
+        raise InvalidInput("give scope for one or scopes for several, not both")
+    if not call.job.is_plain:
+        raise InvalidInput(
+            "a schedule says when its job runs: leave out delay, at, deadline and unique; "
+            'for one at a time there is overlap="skip"'
+        )
+    new = NewSchedule(
+        name,
+        timing,
+        call.job.policy,
+        call.job.args,
+        rules,
+        duration(history, name="history"),
+        has_scopes=scope is not None or scopes is not None,
+    )
+    if not new.has_scopes:
+        return new, WHOLE_APP
+    if isinstance(scopes, str) or callable(scopes):
+        raise InvalidInput(
+            "a stored schedule has a list of scopes: a query or a function goes with @app.schedule"
+        )
+    read = use([scope] if scope is not None else scopes or (), call.kind.signature, has_args=True)
+    if read.problem:
+        raise InvalidInput(f'schedule "{name}": {read.problem}')
+    return new, read.scopes
