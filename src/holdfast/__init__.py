@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from holdfast.app import App
     from holdfast.domain.retry import Retry, exponential
+    from holdfast.flows.flow import Flow
     from holdfast.handle import Handle, JobStatus
     from holdfast.job import Call, Job
     from holdfast.postgres.options import PoolOptions
@@ -27,6 +28,7 @@ __all__ = [
     "Cancel",
     "Context",
     "Fail",
+    "Flow",
     "Handle",
     "Job",
     "JobStatus",
@@ -47,6 +49,7 @@ __all__ = [
 _HOMES = {
     "holdfast.app": ("App",),
     "holdfast.domain.retry": ("Retry", "exponential"),
+    "holdfast.flows.flow": ("Flow",),
     "holdfast.handle": ("Handle", "JobStatus"),
     "holdfast.job": ("Call", "Job"),
     "holdfast.postgres.options": ("PoolOptions",),

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, Unpack, overload
+from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, Unpack, cast, overload
 
 from holdfast.codec.signature import Signature
 from holdfast.connections import Connections
@@ -14,6 +14,8 @@ from holdfast.domain.job import Policy, is_whole
 from holdfast.domain.retry import Retry
 from holdfast.domain.timing import read_timing
 from holdfast.errors import InvalidInput
+from holdfast.flows.flow import Flow
+from holdfast.flows.wiring import callers_for, chores_for, payload_text
 from holdfast.handle import Handle
 from holdfast.job import Call, Job, Options
 from holdfast.postgres.borrowed import run_on, run_on_blocking
@@ -27,6 +29,7 @@ from holdfast.schedules.declared import Declared, Declarer
 from holdfast.schedules.face import Schedules
 from holdfast.schedules.options import RuleOptions, rules_of
 from holdfast.schedules.scopes import Source
+from holdfast.storage.flows import emit
 from holdfast.storage.jobs import Enqueued, OnConflict, enqueue_many
 from holdfast.storage.operators import cancel
 from holdfast.storage.schedules import HISTORY
@@ -63,6 +66,17 @@ class JobMaker:
     def __call__(self, function: Callable[P, R]) -> Job[P, R]: ...
     def __call__(self, function: Callable[..., Any]) -> Job[..., Any]:
         return self._make(function)
+
+
+class FlowMaker:
+    """`@app.flow(…)` before it meets its function."""
+
+    def __init__(self, make: Callable[[Callable[..., Any]], Job[..., Any]]) -> None:
+        self._make = make
+
+    def __call__(self, function: Callable[Concatenate[Flow, P], Awaitable[R]]) -> Job[P, R]:
+        job: Job[P, R] = cast("Any", self._make(function))
+        return job
 
 
 class App:
@@ -155,6 +169,60 @@ class App:
 
         return JobMaker(make) if function is None else make(function)
 
+    @overload
+    def flow(self, function: Callable[Concatenate[Flow, P], Awaitable[R]], /) -> Job[P, R]: ...
+    @overload
+    def flow(
+        self,
+        function: None = None,
+        /,
+        *,
+        name: str | None = None,
+        queue: str = "default",
+        priority: int = 5,
+        retry: Retry | None = None,
+        timeout: Length | None = None,
+        keep: Length | None = None,
+        tags: Sequence[str] = (),
+        on_start: Hook | None = None,
+        on_success: Hook | None = None,
+        on_failure: ErrorHook | None = None,
+        on_dead: ErrorHook | None = None,
+        on_lease_lost: Hook | None = None,
+    ) -> FlowMaker: ...
+    def flow(
+        self,
+        function: Callable[..., Any] | None = None,
+        /,
+        *,
+        name: str | None = None,
+        queue: str = "default",
+        priority: int = 5,
+        retry: Retry | None = None,
+        timeout: Length | None = None,
+        keep: Length | None = None,
+        tags: Sequence[str] = (),
+        on_start: Hook | None = None,
+        on_success: Hook | None = None,
+        on_failure: ErrorHook | None = None,
+        on_dead: ErrorHook | None = None,
+        on_lease_lost: Hook | None = None,
+    ) -> FlowMaker | Job[..., Any]:
+        """Make a coroutine function a flow: a job that resumes where it stopped. Takes what `app.job` takes;
+        `retry` and `timeout` are of a run, from one wait to the next.
+        """
+        asked = Options(priority=priority, queue=queue, tags=tags, retry=retry, timeout=timeout, keep=keep)
+        hooks = Hooks(on_start, on_success, on_failure, on_dead, on_lease_lost).over(self._hooks)
+
+        def make(function: Callable[..., Any]) -> Job[..., Any]:
+            if not inspect.iscoroutinefunction(function):
+                raise InvalidInput(f"{_place(function)} cannot be a flow: define it with async def")
+            signature = Signature.of(function, context=Flow)
+            policy = asked.policy(Policy(signature.name if name is None else name))
+            return self._add(Kind(policy, function, signature, retry or Retry(), "flow", None, hooks))
+
+        return FlowMaker(make) if function is None else make(function)
+
     def _add(self, kind: Kind) -> Job[..., Any]:
         if kind.name in self.kinds:
             known = self.kinds[kind.name].function
@@ -213,6 +281,10 @@ class App:
         """
         for kind in self.kinds.values():
             kind.signature.resolve()
+            if kind.style == "flow" and not kind.signature.takes_context:
+                raise InvalidInput(
+                    f"{_place(kind.function)} is a flow: take it as the first parameter, annotated Flow"
+                )
             if kind.style == "process":
                 Reference.of(kind.function)
         for declared in self.declared.values():
@@ -303,6 +375,32 @@ class App:
         database = self._connections.opened_blocking().database
         return hold_blocking(cancel(self.schema, jobs, reason=reason), database.run)
 
+    async def emit(
+        self, event: str, payload: object = None, *, conn: object = None, keep: Length = "30 days"
+    ) -> None:
+        """Tell flows that something has happened: those that wait for this event go on, or the first that
+        asks for it within `keep`. On `conn`'s transaction if one is given.
+        """
+        statement = self._emit(event, payload, keep)
+        if conn is not None:
+            await run_on(conn, statement)
+        else:
+            await (await self._connections.opened()).database.run(statement)
+
+    def emit_sync(
+        self, event: str, payload: object = None, *, conn: object = None, keep: Length = "30 days"
+    ) -> None:
+        """The same, blocking."""
+        statement = self._emit(event, payload, keep)
+        if conn is not None:
+            run_on_blocking(conn, statement)
+        else:
+            self._connections.opened_blocking().database.run(statement)
+
+    def _emit(self, event: str, payload: object, keep: Length) -> Statement[int]:
+        events = [(event, payload_text(event, payload))]
+        return emit(self.schema, events, notify=True, keep=duration(keep, name="keep"))
+
     async def run_worker(
         self,
         *,
@@ -356,13 +454,19 @@ class App:
         )
 
     def _extras(self) -> Extras:
-        """What schedules need of a worker: every leader plans all of them, each process declares its own."""
+        """What schedules and flows need of a worker: every leader plans and wakes all of them, each process
+        declares its own schedules.
+        """
         declared = tuple(self.declared.values())
         return Extras(
-            chores=lambda database, emitter: planner.chores(database, self.schema, emitter),
+            chores=lambda database, emitter: [
+                *planner.chores(database, self.schema, emitter),
+                *chores_for(self.schema, database, emitter),
+            ],
             services=lambda database, handlers, emitter: (
                 [Declarer(database, handlers, self.schema, emitter, declared)] if declared else []
             ),
+            callers=lambda connections, threads: callers_for(self.schema, connections, threads),
         )
 
     def _worker_options(self, queues: Mapping[str, int] | None, grace: Length | None) -> WorkerOptions:

@@ -98,7 +98,7 @@ with clock as materialized (
 ), kept as (
   insert into {schema}.checkpoint as c
          (job, name, kind, place, code, written_at, until, is_done, failures, value, error)
-  select job, name, kind, place, code, clock.now, case when status = 'open' then until end, status <> 'open',
+  select job, name, case kind when 'retry' then 'step' else kind end, place, code, clock.now, case when status = 'open' then until end, status <> 'open',
          coalesce(failures, 0), payload,
          case when status = 'late' then jsonb_build_object('code', 'timeout') when kind = 'retry' then error::jsonb end
     from found, clock

@@ -1,0 +1,1 @@
+"""Durable functions: work that resumes where it stopped, on the same jobs, leases and ledger."""

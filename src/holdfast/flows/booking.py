@@ -1,0 +1,79 @@
+"""`flow.transaction(…)`: the user's own writes and the step's checkpoint in one fenced commit."""
+
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from holdfast.flows.recorder import lost
+from holdfast.flows.values import ANYTHING, Typed
+from holdfast.postgres.borrowed import run_on
+from holdfast.postgres.database import Database
+from holdfast.storage.flows import Writing, checkpoint
+from holdfast.worker.ownership import committing
+
+if TYPE_CHECKING:
+    import psycopg
+
+    from holdfast.flows.flow import Flow
+
+
+class Booking:
+    """Entered by `async with`. The checkpoint is the last statement before the commit, so the fence is
+    checked when the writes are done, and its lock lasts no longer than the commit.
+    """
+
+    def __init__(self, flow: "Flow", name: str, database: Database, connection: object = None) -> None:
+        self._flow = flow
+        self._name = name
+        self._database = database
+        self._connection: Any = connection
+        self._stack = AsyncExitStack()
+        self._place: int | None = None
+        self._is_done = False
+        self._value: str | None = None
+        self._typed: Typed = ANYTHING
+
+    async def __aenter__(self) -> "psycopg.AsyncConnection[Any] | None":
+        """The connection; None if an earlier run has committed this: then there is nothing left to do."""
+        record, self._place = await self._flow._arrive(self._name, "transaction")  # noqa: SLF001  # its face
+        if record is not None and record.is_done:
+            self._is_done, self._value = True, record.value
+            return None
+        if self._connection is not None:
+            await self._stack.enter_async_context(committing(self._connection))
+        else:
+            transaction = await self._stack.enter_async_context(self._database.transaction())
+            self._connection = transaction.connection
+            # psycopg's own block inside of ours: it refuses commit() and rollback() on the connection, each
+            # of which would tear the writes from the checkpoint.
+            await self._stack.enter_async_context(self._connection.transaction())
+        connection: psycopg.AsyncConnection[Any] = self._connection
+        return connection
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._is_done:
+            return
+        if error is not None:
+            await self._stack.__aexit__(kind, error, trace)
+            return
+        flow = self._flow
+        async with self._stack:
+            writing = Writing(
+                flow.fence, self._name, "transaction", self._value, place=self._place, code=flow.code
+            )
+            if not await run_on(self._connection, checkpoint(flow.schema, [writing])):
+                raise lost(flow.fence, f'commit "{self._name}"')
+
+    async def of(
+        self, function: Callable[..., Awaitable[Any]], typed: Typed, *args: Any, **kwargs: Any
+    ) -> Any:
+        """Run the function with the connection as its first argument; what it gives is kept, too."""
+        value = None
+        async with self as connection:
+            if connection is not None:
+                value = await function(connection, *args, **kwargs)
+                self._value = typed.encode(f'what "{self._name}" gave', value)
+        return typed.decode(f'what "{self._name}" gave', self._value) if self._is_done else value

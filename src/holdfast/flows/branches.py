@@ -1,0 +1,76 @@
+"""Branches of a flow that run at the same time. One that has to wait is held here until none of them can go
+on; then the flow waits for all of that together.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextvars import ContextVar
+from typing import Any
+
+from holdfast.storage.flows import Wait, Waited
+
+Answers = dict[str, Waited]
+WaitFor = Callable[[list[Wait]], Awaitable[Answers]]
+
+_here: ContextVar["Branches | None"] = ContextVar("holdfast_branches", default=None)
+
+
+def here() -> "Branches | None":
+    """The branches that this code is one of."""
+    return _here.get()
+
+
+class Branches:
+    def __init__(self, wait_for: WaitFor) -> None:
+        self._wait_for = wait_for
+        self._blocked: dict[asyncio.Task[Any], tuple[list[Wait], asyncio.Future[Answers]]] = {}
+        self._stirred = asyncio.Event()
+        self._tasks: list[asyncio.Task[Any]] = []
+
+    async def block(self, waits: list[Wait]) -> Answers:
+        """Called in a branch: until one of these is over."""
+        answer: asyncio.Future[Answers] = asyncio.get_running_loop().create_future()
+        task = asyncio.current_task()
+        assert task is not None, "a coroutine runs in a task"  # noqa: S101  # a mistake of this package
+        self._blocked[task] = waits, answer
+        self._stirred.set()
+        try:
+            return await answer
+        finally:
+            self._blocked.pop(task, None)
+
+    async def run(
+        self, branches: Sequence[Coroutine[Any, Any, Any]], *, is_eager: bool
+    ) -> list[Any | BaseException]:
+        """What each came to: a value, or what it raised. `is_eager`: the first failure stops the others."""
+        self._tasks = [asyncio.create_task(self._branch(branch)) for branch in branches]
+        for task in self._tasks:
+            task.add_done_callback(lambda _: self._stirred.set())
+        try:
+            while running := [task for task in self._tasks if not task.done()]:
+                if is_eager and any(task.done() and task.exception() for task in self._tasks):
+                    break
+                if all(task in self._blocked for task in running):
+                    await self._resolve()
+                else:
+                    await self._stirred.wait()
+                self._stirred.clear()
+        finally:
+            for task in self._tasks:
+                task.cancel()
+            ended = await asyncio.gather(*self._tasks, return_exceptions=True)
+        return ended
+
+    async def _branch(self, branch: Coroutine[Any, Any, Any]) -> Any:
+        _here.set(self)
+        return await branch
+
+    async def _resolve(self) -> None:
+        """Nobody can go on: ask for everything at once, and let those go on whose turn it is."""
+        blocked = list(self._blocked.items())
+        answers = await self._wait_for([wait for _, (waits, _) in blocked for wait in waits])
+        for task, (waits, answer) in blocked:
+            own = {wait.name: answers[wait.name] for wait in waits if wait.name in answers}
+            if any(answered.status in ("done", "late") for answered in own.values()) and not answer.done():
+                del self._blocked[task]
+                answer.set_result(own)

@@ -1,0 +1,89 @@
+"""How a flow is called: what it has done is read, its function replayed, its end judged."""
+
+from concurrent.futures import Future
+from datetime import timedelta
+from typing import Any
+
+from holdfast.domain.flow import Path
+from holdfast.domain.outcome import Failed, Released
+from holdfast.domain.outcome import Undecodable as NotDecoded
+from holdfast.errors import ChildFailed, EventTimeout, FlowDiverged, InvalidInput, StepFailed
+from holdfast.flows.code import fingerprint
+from holdfast.flows.ends import Suspended, end_in
+from holdfast.flows.flow import Flow
+from holdfast.flows.recorder import Recorder
+from holdfast.flows.steps import Steps, failure_of
+from holdfast.flows.values import StoredUndecodable
+from holdfast.postgres.database import Database
+from holdfast.worker.asks import CameTo, Snooze
+from holdfast.worker.context import Context
+from holdfast.worker.failures import from_error
+from holdfast.worker.held import Held
+from holdfast.worker.kind import Kind
+from holdfast.worker.threads import JobThreads
+
+
+class Flows:
+    """A Caller like those for coroutines and threads."""
+
+    def __init__(self, recorder: Recorder, handlers: Database, threads: JobThreads) -> None:
+        self._recorder = recorder
+        self._handlers = handlers
+        self._threads = threads
+        self._steps: dict[int, Steps] = {}
+        self._codes: dict[str, int] = {}
+
+    async def call(self, held: Held, context: Context, arguments: dict[str, Any]) -> Any:
+        steps = self._steps[held.run] = Steps(self._threads)
+        try:
+            return await self._replay(held, context, steps, arguments)
+        except BaseException as error:
+            end = end_in(error)
+            if isinstance(end, Suspended) and end.is_settled:
+                # The attempt has ended by our own commit; what it came to is in the ledger.
+                context._is_completed, context._own_outcome = True, end.outcome  # noqa: SLF001  # its other half
+                return None
+            if end is not None:
+                wish = Snooze(timedelta()) if isinstance(end, Suspended) else CameTo(Released())
+                raise wish from error
+            raise _judged(held, error) from error
+
+    def is_still_running(self, held: Held) -> Future[Any] | None:
+        return self._steps.pop(held.run).outlived if held.run in self._steps else None
+
+    async def _replay(self, held: Held, context: Context, steps: Steps, arguments: dict[str, Any]) -> Any:
+        code = self._code(held.kind)
+        path = Path(await self._recorder.load(held.job), code=code)
+        flow = Flow(
+            context, recorder=self._recorder, handlers=self._handlers, steps=steps, path=path, code=code
+        )
+        result = await held.kind.function(flow, **arguments)
+        path.end()
+        return result
+
+    def _code(self, kind: Kind) -> int:
+        if kind.name not in self._codes:
+            self._codes[kind.name] = fingerprint(kind.function)
+        return self._codes[kind.name]
+
+
+def _judged(held: Held, error: BaseException) -> BaseException:
+    """What the flow's own policy decides on, or what the run came to whatever that says: an end that is kept
+    would only be met again.
+    """
+    match error:
+        case FlowDiverged():
+            return CameTo(Failed(from_error(error, "flow_diverged"), is_retryable=False))
+        case StoredUndecodable():
+            age = held.row.started_at - held.row.created_at
+            return CameTo(NotDecoded(from_error(error, "decode_error"), age))
+        case StepFailed() if error.is_kept:
+            cause = error.__cause__
+            failure = failure_of(cause) if isinstance(cause, Exception) else from_error(error)
+            return CameTo(Failed(failure, is_retryable=False))
+        case StepFailed() if error.__cause__ is not None:
+            return error.__cause__
+        case ChildFailed() | EventTimeout() | InvalidInput():
+            return CameTo(Failed(from_error(error), is_retryable=False))
+        case _:
+            return error

@@ -1,0 +1,63 @@
+"""Children of a flow: jobs that it begins and awaits, alone or many at once."""
+
+import json
+from collections import Counter
+from collections.abc import Generator, Sequence
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from holdfast.codec.signature import Signature
+from holdfast.domain.flow import Recorded, full_name
+from holdfast.domain.job import NewJob
+from holdfast.errors import ChildFailed, InvalidInput
+
+if TYPE_CHECKING:
+    from holdfast.flows.flow import Flow
+
+R_co = TypeVar("R_co", covariant=True)
+
+
+class Child(Generic[R_co]):
+    """A job that the flow begins when this is awaited, by itself or in `flow.gather(…)`. Gives its result."""
+
+    def __init__(self, flow: "Flow", kind: str, signature: Signature, job: NewJob) -> None:
+        if job.unique_key is not None:
+            raise InvalidInput(
+                f"{kind} has a unique key, so it may be another's job: enqueue it in a step, "
+                "and give the handle to flow.wait_job"
+            )
+        self._flow = flow
+        self.kind = kind
+        self.signature = signature
+        self.job = job
+        self.name: str | None = None
+
+    def named(self, name: str, *, key: object = None) -> "Child[R_co]":
+        """What the flow calls it, where the job's own name is not enough: twice, or in a loop."""
+        self.name = full_name(name, key)
+        return self
+
+    def __await__(self) -> Generator[Any, None, R_co]:
+        return self._flow._child(self).__await__()  # noqa: SLF001  # its face
+
+
+def name_all(children: Sequence[Child[Any]]) -> list[str]:
+    """Those without a name are called as their job, counted if there are several of it."""
+    kinds = Counter(child.kind for child in children if child.name is None)
+    counted: Counter[str] = Counter()
+    names = []
+    for child in children:
+        name = child.name
+        if name is None:
+            name = full_name(child.kind, counted[child.kind] if kinds[child.kind] > 1 else None)
+            counted[child.kind] += 1
+        names.append(name)
+    return names
+
+
+def outcome_of(record: Recorded, signature: Signature) -> Any | ChildFailed:
+    """The child's result, or how it ended without one."""
+    if record.error is None:
+        return signature.decode_result(record.value)
+    error: dict[str, Any] = json.loads(record.error)
+    state = str(error.pop("state", "failed"))
+    return ChildFailed(record.name, job=record.child or 0, state=state, error=error)

@@ -1,0 +1,30 @@
+"""How a flow's function is left before its end. Not errors: code of the user's that catches every Exception
+must not hold them up.
+"""
+
+
+class Suspended(BaseException):
+    """The run waits, and its lease is gone. `is_settled` is False when it is to end instead: it was
+    cancelled, or its deadline has passed.
+    """
+
+    def __init__(self, *, is_settled: bool, outcome: str = "snoozed") -> None:
+        self.is_settled, self.outcome = is_settled, outcome
+        super().__init__("the flow waits: let this pass")
+
+
+class Interrupted(BaseException):
+    """The database could not be reached. Whether the last word was written, the next run will see."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+        super().__init__(f"the flow was interrupted: {error}")
+
+
+def end_in(error: BaseException) -> Suspended | Interrupted | None:
+    """The end that is meant, also out of a TaskGroup of the user's own."""
+    if isinstance(error, (Suspended, Interrupted)):
+        return error
+    if isinstance(error, BaseExceptionGroup):
+        return next((end for inner in error.exceptions if (end := end_in(inner))), None)
+    return None

@@ -1,0 +1,139 @@
+"""What flows write and read, for all flows of a worker together."""
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+
+from holdfast.domain.flow import Recorded
+from holdfast.domain.job import NewJob
+from holdfast.errors import Conflict, ConnectionFailed, ConnectionLost, LeaseLost, PoolTimeout
+from holdfast.flows.batcher import Batcher
+from holdfast.flows.ends import Interrupted
+from holdfast.postgres.conversation import hold
+from holdfast.postgres.database import Database
+from holdfast.postgres.schema import Schema
+from holdfast.postgres.statement import Statement
+from holdfast.storage import flows
+from holdfast.storage.flows import Fence, Wait, Waited, Writing
+from holdfast.storage.jobs import CHUNK
+from holdfast.storage.operators import cancel
+from holdfast.worker.notifier import wishes
+
+# The database was away: nobody's attempt has failed.
+_AWAY = (ConnectionFailed, ConnectionLost, PoolTimeout, Conflict)
+
+
+class Recorder:
+    """`tell` wakes queues: what was begun is to be claimed at once."""
+
+    def __init__(self, database: Database, schema: Schema, tell: Callable[[set[str]], None]) -> None:
+        self._database = database
+        self._tell = tell
+        self.schema = schema
+        self._loads = Batcher(self._load_all)
+        self._writings = Batcher(self._write_all)
+        self._sleeps = Batcher(self._sleep_all)
+        self._waits = Batcher(self._wait_all)
+
+    async def load(self, job: int) -> list[Recorded]:
+        """All that a flow has done so far."""
+        try:
+            return await self._loads.put(job)
+        except _AWAY as error:
+            raise Interrupted(error) from error
+
+    async def write(self, writing: Writing) -> None:
+        """Committed when it returns, or LeaseLost."""
+        try:
+            is_written = await self._writings.put(writing)
+        except _AWAY as error:
+            raise Interrupted(error) from error
+        if not is_written:
+            raise lost(writing.fence, f'keep what step "{writing.name}" came to')
+
+    async def wait(self, waits: list[Wait]) -> list[Waited]:
+        """What is there already, or the end of the run."""
+        batcher = self._waits if flows.is_locking(waits) else self._sleeps
+        try:
+            answers = await batcher.put(waits)
+        except _AWAY as error:
+            raise Interrupted(error) from error
+        if any(answer.status == "lost" for answer in answers):
+            raise lost(waits[0].fence, f'wait for "{waits[0].name}"')
+        return answers
+
+    async def call(
+        self,
+        fence: Fence,
+        jobs: Sequence[tuple[str, NewJob]],
+        *,
+        bunch: str,
+        place: int | None,
+        code: int | None,
+    ) -> None:
+        """Begin children, a chunk at a time: those of a chunk that was written are known to the next run."""
+        for first in range(0, len(jobs), CHUNK):
+            chunk = jobs[first : first + CHUNK]
+            statement = flows.call(
+                self.schema,
+                fence,
+                [job for _, job in chunk],
+                [name for name, _ in chunk],
+                bunch=bunch,
+                place=place,
+                code=code,
+            )
+            if not await self._run(statement):
+                raise lost(fence, f'begin "{chunk[0][0]}"')
+            self._tell(wishes(job for _, job in chunk))
+
+    async def adopt(
+        self, fence: Fence, child: int, name: str, *, place: int | None, code: int | None
+    ) -> None:
+        if not await self._run(flows.adopt(self.schema, fence, child, name, place=place, code=code)):
+            raise lost(fence, f"wait for job {child}")
+
+    async def cancel(self, jobs: Sequence[int], reason: str) -> None:
+        try:
+            await hold(cancel(self.schema, jobs, reason=reason), self._database.run)
+        except _AWAY as error:
+            raise Interrupted(error) from error
+
+    async def _run(self, statement: Statement[int]) -> list[int]:
+        try:
+            return await self._database.run(statement)
+        except _AWAY as error:
+            raise Interrupted(error) from error
+
+    async def _load_all(self, jobs: list[int]) -> list[list[Recorded]]:
+        by_job: defaultdict[int, list[Recorded]] = defaultdict(list)
+        for record in await self._database.run(flows.load(self.schema, sorted(set(jobs)))):
+            by_job[record.job].append(record)
+        return [by_job[job] for job in jobs]
+
+    async def _write_all(self, writings: list[Writing]) -> list[bool]:
+        taken = set(await self._database.run(flows.checkpoint(self.schema, writings)))
+        return [writing.fence.run in taken for writing in writings]
+
+    async def _sleep_all(self, sleeps: list[list[Wait]]) -> list[list[Waited]]:
+        answers = await hold(flows.wait(self.schema, _flat(sleeps)), self._database.run)
+        return _by_run(sleeps, answers)
+
+    async def _wait_all(self, waits: list[list[Wait]]) -> list[list[Waited]]:
+        async with self._database.transaction() as transaction:
+            answers = await hold(flows.wait(self.schema, _flat(waits)), transaction.run)
+        return _by_run(waits, answers)
+
+
+def lost(fence: Fence, doing: str) -> LeaseLost:
+    return LeaseLost(job=fence.job, run=fence.run, doing=doing)
+
+
+def _flat(together: list[list[Wait]]) -> list[Wait]:
+    return [wait for waits in together for wait in waits]
+
+
+def _by_run(together: list[list[Wait]], answers: list[Waited]) -> list[list[Waited]]:
+    by_run: defaultdict[int, list[Waited]] = defaultdict(list)
+    for answer in answers:
+        by_run[answer.run].append(answer)
+    return [by_run[waits[0].fence.run] for waits in together]

@@ -1,0 +1,140 @@
+"""How a step's function is run, and what follows when it fails."""
+
+import asyncio
+import contextvars
+import inspect
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+from holdfast.domain.duration import LONGEST, compact, duration
+from holdfast.domain.failure import Failure
+from holdfast.domain.retry import Retry
+from holdfast.errors import InvalidInput
+from holdfast.worker.asks import Fail, RetryLater
+from holdfast.worker.failures import from_error
+from holdfast.worker.threads import JobThreads
+
+
+class StepTimeout(TimeoutError):
+    holdfast_code = "timeout"
+
+
+class Steps:
+    """Runs the functions of one run's steps: awaited, or in a thread. A thread cannot be stopped: one that
+    outlives its step keeps the run's slot until it ends.
+    """
+
+    def __init__(self, threads: JobThreads) -> None:
+        self._threads = threads
+        self._running: set[Future[Any]] = set()
+
+    async def run(
+        self,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        timeout: timedelta | None,  # noqa: ASYNC109  # a length that the step was given
+    ) -> Any:
+        limit = asyncio.timeout(None if timeout is None else timeout.total_seconds())
+        try:
+            async with limit:
+                if _is_awaited(function):
+                    return await function(*args, **kwargs)
+                return await self._in_thread(partial(function, *args, **kwargs))
+        except TimeoutError as error:
+            if limit.expired() and timeout is not None:
+                raise StepTimeout(f"took longer than its timeout of {compact(timeout)}") from error
+            raise
+
+    async def _in_thread(self, function: Callable[[], Any]) -> Any:
+        future = self._threads.submit(partial(contextvars.copy_context().run, function))
+        self._running.add(future)
+        future.add_done_callback(self._running.discard)
+        answer = await asyncio.wrap_future(future)
+        # A partial, or an object that can be called, may turn out to be a coroutine function after all.
+        return await answer if inspect.isawaitable(answer) else answer
+
+    @property
+    def outlived(self) -> "Future[Any] | None":
+        """What cannot be stopped and still runs."""
+        return next((future for future in self._running if not future.done()), None)
+
+
+def _is_awaited(function: Callable[..., Any]) -> bool:
+    while isinstance(function, partial):
+        function = function.func
+    called = getattr(function, "__call__", None)  # noqa: B004  # an object's own may be a coroutine function
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
+
+
+@dataclass(frozen=True, slots=True)
+class StepOptions:
+    """What a step was asked for beyond the arguments of its function."""
+
+    key: object = None
+    retry: Retry | None = None
+    timeout: timedelta | None = None
+
+    @classmethod
+    def taken_from(cls, function: Callable[..., Any], kwargs: dict[str, Any]) -> "StepOptions":
+        """Takes them out of the keyword arguments. One that the function has as a parameter, too, would be
+        taken from it in silence, and is refused.
+        """
+        given = {name: kwargs.pop(name) for name in ("key", "retry", "timeout") if name in kwargs}
+        for name in given.keys() & _parameters(function):
+            raise InvalidInput(
+                f"{name}=… is an option of the step and a parameter of {function!r}: "
+                f"give functools.partial(function, {name}=…) for the latter"
+            )
+        retry, timeout = given.get("retry"), given.get("timeout")
+        if retry is not None and not isinstance(retry, Retry):
+            raise InvalidInput(f"retry is {retry!r}: give a Retry(max_attempts=…)")
+        limit = None if timeout is None else duration(timeout, name="timeout")
+        return cls(given.get("key"), retry, limit)
+
+
+def _parameters(function: Callable[..., Any]) -> set[str]:
+    try:
+        return set(inspect.signature(function).parameters)
+    except (TypeError, ValueError):
+        return set()
+
+
+@dataclass(frozen=True, slots=True)
+class Again:
+    """Try it once more, after a delay."""
+
+    delay: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class Final:
+    """Keep the error: it is the step's end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """The flow decides: the error is kept if it goes on, and the step runs again if it does not."""
+
+
+def after_failure(retry: Retry | None, failures: int, error: Exception, luck: float) -> Again | Final | Open:
+    """What follows from the n-th failure of a step."""
+    if isinstance(error, Fail):
+        return Final()
+    if retry is None:
+        return Again(error.delay) if isinstance(error, RetryLater) and error.delay is not None else Open()
+    if failures >= retry.max_attempts or not (isinstance(error, RetryLater) or retry.is_retryable(error)):
+        return Final()
+    delay = error.delay if isinstance(error, RetryLater) else retry.chosen_delay(failures, error)
+    delay = retry.stored.delay(failures, luck) if delay is None else delay
+    return Again(min(max(delay, timedelta()), LONGEST))
+
+
+def failure_of(error: Exception) -> Failure:
+    if isinstance(error, (Fail, RetryLater)):
+        return Failure(error.reason, "handler_error", type(error).__name__)
+    return from_error(error, getattr(error, "holdfast_code", "handler_error"))

@@ -1,0 +1,87 @@
+"""What a step gave, as JSON and back by its type. What would change on its way is refused at once, not when
+the flow is replayed a month later.
+"""
+
+from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, get_args, get_origin
+
+import msgspec
+
+from holdfast.codec.faithful import Comparison
+from holdfast.codec.hints import hints_of
+from holdfast.codec.hooks import from_json_types
+from holdfast.codec.result import encoder
+from holdfast.codec.storable import takes_naive
+from holdfast.codec.wording import complaint, quoted
+from holdfast.domain.job import ARGS_LIMIT, check_args_text
+from holdfast.errors import InvalidInput, Undecodable
+from holdfast.worker.context import Context
+
+
+class StoredUndecodable(Undecodable):
+    """Ours, and not one that the user's code has met elsewhere: it parks the flow."""
+
+
+@dataclass(frozen=True, slots=True)
+class Typed:
+    """Values of one type."""
+
+    hint: Any
+    _decoder: msgspec.json.Decoder[Any]
+    _comparison: Comparison
+
+    @classmethod
+    def of(cls, hint: Any) -> "Typed":
+        try:
+            decoder = msgspec.json.Decoder(hint, dec_hook=from_json_types)
+        except Exception as error:  # reading the user's classes runs the user's code
+            raise InvalidInput(f"values of type {hint!r} cannot be kept: {error}") from error
+        return cls(hint, decoder, Comparison(takes_naive(hint)))
+
+    def encode(self, what: str, value: Any) -> str | None:
+        """The text that is kept, read back once to be sure of it; None for None."""
+        if value is None:
+            return None
+        try:
+            text = encoder.encode(value).decode()
+            check_args_text(text, limit=ARGS_LIMIT)
+            changed = self._comparison.difference(value, self._decoder.decode(text))
+        except Exception as error:  # a model of the user's may raise anything
+            raise InvalidInput(f"{what} cannot be kept: {error}") from error
+        if changed:
+            raise InvalidInput(
+                f"{what} cannot be kept as it is: {changed.path} {changed.problem}. Annotate what the "
+                "function returns, or return less"
+            )
+        return text
+
+    def decode(self, what: str, text: str | None) -> Any:
+        if text is None:
+            return None
+        try:
+            return self._decoder.decode(text)
+        except Exception as error:
+            raise StoredUndecodable(
+                f"{what} does not fit its type any more: {complaint(error)}. Its definition has probably "
+                f"changed since it was kept. Kept: {quoted(text)}",
+                text=text,
+            ) from error
+
+
+ANYTHING = Typed.of(Any)
+
+
+@lru_cache(maxsize=4_096)
+def returned_by(function: Callable[..., Any]) -> Typed:
+    """The type that a function says it returns. What cannot be read says nothing: such values are kept as
+    plain JSON, if nothing of them is lost by that.
+    """
+    try:
+        hint = hints_of(function, context=Context, localns=None).get("return", Any)
+        if get_origin(hint) in (Awaitable, Coroutine):
+            hint = get_args(hint)[-1]
+        return Typed.of(hint)
+    except Exception:  # noqa: BLE001  # a function of any library may be a step
+        return ANYTHING

@@ -1,0 +1,52 @@
+"""The leader's chore for flows: wake those whose wait is over, let those go on that waited long enough."""
+
+from time import monotonic
+
+from holdfast.postgres.conversation import hold
+from holdfast.postgres.database import Database
+from holdfast.postgres.schema import Schema
+from holdfast.storage.flows import BATCH, prune_events, sweep, time_out, wake
+from holdfast.storage.operators import cancel
+from holdfast.worker.chores.pace import Did
+
+SWEEP_SECONDS = 30.0
+_CANCELLED = 500
+# A transaction that was given its number early may commit late.
+_LATE_COMMITS = 1_000
+
+
+class Waker:
+    """Each look begins a little before the last wake-up that was seen, and with each sweep anew."""
+
+    def __init__(self, database: Database, schema: Schema) -> None:
+        self._database = database
+        self._schema = schema
+        self._since = 0
+        self._sweep_at = 0.0
+        self._child: int | None = None
+        self._key: str | None = None
+
+    async def once(self) -> Did:
+        if monotonic() >= self._sweep_at:
+            await self._sweep()
+        async with self._database.transaction() as transaction:
+            ids, woken = await hold(wake(self._schema, since=self._since), transaction.run)
+        if ids:
+            self._since = max(ids[-1] - _LATE_COMMITS, 0)
+        for first in range(0, len(woken.orphans), _CANCELLED):
+            orphans = woken.orphans[first : first + _CANCELLED]
+            await hold(cancel(self._schema, orphans, reason="its flow has ended"), self._database.run)
+        timed_out = await self._database.run_one(time_out(self._schema))
+        return Did(
+            woken.woken + timed_out.moved,
+            is_more=len(ids) >= BATCH or timed_out.moved >= BATCH,
+            again_in=None if timed_out.next_in is None else timed_out.next_in.total_seconds(),
+        )
+
+    async def _sweep(self) -> None:
+        """A page of what is open; the next one soon, until all was looked at."""
+        swept = await self._database.run_one(sweep(self._schema, child=self._child, key=self._key))
+        self._child, self._key, self._since = swept.child, swept.key, 0
+        is_through = swept.child is None and swept.key is None
+        self._sweep_at = monotonic() + (SWEEP_SECONDS if is_through else 1.0)
+        await self._database.run(prune_events(self._schema))

@@ -1,0 +1,40 @@
+"""What flows bring along: a way of calling them and a chore for the leader, and the payload of an event."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from holdfast.codec.result import encoder
+from holdfast.domain.job import check_args_text
+from holdfast.errors import InvalidInput
+from holdfast.flows.caller import Flows
+from holdfast.flows.recorder import Recorder
+from holdfast.flows.waking import Waker
+from holdfast.postgres.database import Database
+from holdfast.postgres.schema import Schema
+from holdfast.telemetry.events import Emitter
+from holdfast.worker.callers import Caller
+from holdfast.worker.chores.pace import Chore
+from holdfast.worker.connections import Connections
+from holdfast.worker.kind import Style
+from holdfast.worker.threads import JobThreads
+
+
+def callers_for(schema: Schema, connections: Connections, threads: JobThreads) -> Mapping[Style, Caller]:
+    recorder = Recorder(connections.calm, schema, connections.notifier.tell)
+    return {"flow": Flows(recorder, connections.handlers, threads)}
+
+
+def chores_for(schema: Schema, database: Database, emitter: Emitter) -> Sequence[Chore]:
+    return [Chore("flows", Waker(database, schema).once, emitter, shortest=1, longest=5)]
+
+
+def payload_text(event: str, payload: Any) -> str | None:
+    """As JSON; None for nothing. Whether it fits the type that a flow asks for is seen when that reads it."""
+    if payload is None:
+        return None
+    try:
+        text = encoder.encode(payload).decode()
+        check_args_text(text)
+    except Exception as error:  # a model of the user's may raise anything
+        raise InvalidInput(f'the payload of event "{event}" cannot be written as JSON: {error}') from error
+    return text
