@@ -231,7 +231,9 @@ class ScheduleNotFound(HoldfastError, LookupError):
     def __init__(self, name: str, *, scope: str | None = None) -> None:
         self.name, self.scope = name, scope
         what = f'schedule "{name}"' if scope is None else f'scope "{scope}" of schedule "{name}"'
-        super().__init__(f"there is no {what}: look at what there is with app.schedules.list()")
+        super().__init__(
+            f'there is no {what}: see what there is with app.schedules.list() or "holdfast schedules list"'
+        )
 
 
 class ScheduleConflict(HoldfastError):

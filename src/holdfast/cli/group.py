@@ -6,6 +6,7 @@ import click
 
 from holdfast.cli.exits import Exit
 from holdfast.cli.migrate import migrate
+from holdfast.cli.schedules import schedules
 from holdfast.cli.version import version
 from holdfast.cli.worker import worker
 from holdfast.errors import HoldfastError
@@ -19,6 +20,7 @@ def commands() -> None:
 
 
 commands.add_command(migrate)
+commands.add_command(schedules)
 commands.add_command(version)
 commands.add_command(worker)
 
@@ -37,7 +39,7 @@ def main(args: Sequence[str] | None = None, *, migrations: Sequence[Migration] |
         return Exit.INTERRUPTED
     except HoldfastError as error:
         _say(" ".join(str(error).split()))
-        return Exit.FAILED
+        return Exit.NOT_FOUND if isinstance(error, LookupError) else Exit.FAILED
     return ended if isinstance(ended, int) else Exit.OK
 
 

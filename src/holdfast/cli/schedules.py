@@ -1,0 +1,194 @@
+"""`holdfast schedules`: what fires when and what became of it; the verbs of operators are added to it."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, tzinfo
+from zoneinfo import ZoneInfo
+
+import click
+
+from holdfast.app import App
+from holdfast.cli import schedules_shown as shown
+from holdfast.cli.schedules_options import (
+    json_option,
+    name_argument,
+    opened,
+    read_time,
+    scope_option,
+    tz_option,
+    where,
+)
+from holdfast.cli.schedules_verbs import VERBS
+from holdfast.cli.table import print_table
+from holdfast.domain.timing import Cron
+from holdfast.domain.timing_zone import zone_named
+from holdfast.errors import ScheduleNotFound
+from holdfast.postgres.schema import Schema
+from holdfast.schedules.stored import PlanRecord, Schedule, schedule_of
+from holdfast.storage.schedules import find
+
+_LATEST = 5
+
+
+@click.group()
+def schedules() -> None:
+    """Show what fires when, and what became of it; run, pause, skip and backfill."""
+
+
+for verb in VERBS:
+    schedules.add_command(verb)
+
+
+@schedules.command("list")
+@where
+@json_option
+def list_(*, dsn: str | None, schema: Schema, as_json: bool) -> None:
+    """All schedules, declared and stored."""
+    with opened(dsn, schema) as app:
+        rows = app.run_sync(find(schema))
+    known = [schedule_of(row) for row in rows]
+    if as_json:
+        click.echo(shown.as_json([shown.schedule_facts(each) for each in known]))
+    elif not known:
+        click.echo('no schedules: declare one with @app.schedule("0 9 * * mon-fri") above @app.job')
+    else:
+        now = rows[0].now
+        print_table(
+            ("NAME", "STATE", "NEXT", "LAST PLAN", "SCOPES", "WHEN"),
+            [_line(each, now) for each in known],
+            flexible=("NAME", "WHEN"),
+        )
+
+
+def _line(schedule: Schedule, now: datetime) -> tuple[str, ...]:
+    scopes = f"{schedule.scopes:,}" if schedule.has_scopes else ""
+    upcoming, last = shown.upcoming(schedule.next_at, now), shown.distance(schedule.last_plan_at, now)
+    return schedule.name, shown.state(schedule), upcoming, last or "never", scopes, schedule.described
+
+
+@schedules.command()
+@name_argument
+@where
+@json_option
+def show(name: str, *, dsn: str | None, schema: Schema, as_json: bool) -> None:
+    """One schedule: when, what, by which rules, and where it stands."""
+    with opened(dsn, schema) as app:
+        schedule, now = _found(app, schema, name)
+        plans = app.schedules.plans_sync(name, limit=_LATEST)
+    if as_json:
+        latest = [shown.plan_facts(plan) for plan in plans]
+        click.echo(shown.as_json(shown.schedule_facts(schedule) | {"plans": latest}))
+        return
+    click.echo(click.style(schedule.name, bold=True))
+    for what, words in shown.facts(schedule, now):
+        click.echo(f"  {what:<11}{words}")
+    if plans:
+        click.echo("")
+        _print_plans(plans, UTC)
+
+
+@schedules.command("next")
+@name_argument
+@click.option("-n", "--count", type=click.IntRange(1, 1_000), default=10, show_default=True, help="How many.")
+@scope_option
+@tz_option
+@where
+@json_option
+def next_(
+    name: str,
+    *,
+    count: int,
+    scope: str | None,
+    tz: ZoneInfo | None,
+    dsn: str | None,
+    schema: Schema,
+    as_json: bool,
+) -> None:
+    """The next plan times, in UTC and in the time zone of the schedule."""
+    with opened(dsn, schema) as app:
+        schedule, now = _found(app, schema, name)
+        times = app.schedules.next_times_sync(name, count=count, scope=scope)
+    zone = tz or (zone_named(schedule.timing.zone) if isinstance(schedule.timing, Cron) else ZoneInfo("UTC"))
+    if as_json:
+        click.echo(shown.as_json(times))
+        return
+    if schedule.is_paused:
+        _warn(f'"{name}" is paused: plans are skipped until it is resumed')
+    if not times:
+        click.echo(f'"{name}" has no more plans')
+        return
+    local = f"TIME ({zone.key})" if zone.key != "UTC" else ""
+    rows = [
+        (
+            shown.moment(time),
+            f"{time.astimezone(zone):%a %Y-%m-%d %H:%M:%S}" if local else "",
+            shown.distance(time, now),
+        )
+        for time in times
+    ]
+    print_table(("TIME (UTC)", local, ""), rows)
+
+
+@schedules.command()
+@name_argument
+@click.option("--missed", is_flag=True, help="Only what did not fire: missed and skipped plans.")
+@click.option(
+    "-n", "--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="How many."
+)
+@click.option("--before", callback=read_time, metavar="TIME", help="Plans before this time, to page on.")
+@scope_option
+@tz_option
+@where
+@json_option
+def history(
+    name: str,
+    *,
+    missed: bool,
+    limit: int,
+    before: datetime | None,
+    scope: str | None,
+    tz: ZoneInfo | None,
+    dsn: str | None,
+    schema: Schema,
+    as_json: bool,
+) -> None:
+    """What was decided about each plan and what became of its job, the latest first."""
+    with opened(dsn, schema) as app:
+        app.schedules.get_sync(name)
+        plans = app.schedules.plans_sync(name, scope=scope, before=before, is_unfired=missed, limit=limit)
+    if as_json:
+        click.echo(shown.as_json([shown.plan_facts(plan) for plan in plans]))
+    elif plans:
+        _print_plans(plans, tz or UTC)
+    else:
+        narrowed = missed or scope is not None or before is not None
+        click.echo("no plan fits" if narrowed else f'"{name}" has had no plan yet')
+
+
+def _print_plans(plans: Sequence[PlanRecord], zone: tzinfo) -> None:
+    rows = [
+        (
+            shown.moment(plan.time, zone),
+            plan.scope,
+            shown.decision(plan),
+            shown.length(plan.lag),
+            "" if plan.job is None else str(plan.job),
+            shown.outcome(plan),
+            "" if plan.attempts is None else str(plan.attempts),
+            shown.length(plan.duration),
+        )
+        for plan in plans
+    ]
+    heads = (f"PLAN ({zone})", "SCOPE", "DECISION", "LAG", "JOB", "OUTCOME", "TRIES", "TOOK")
+    print_table(heads, rows, flexible=("SCOPE", "DECISION", "OUTCOME"))
+
+
+def _found(app: App, schema: Schema, name: str) -> tuple[Schedule, datetime]:
+    """With the database's time, for which `in 5m` is meant."""
+    rows = app.run_sync(find(schema, name))
+    if not rows:
+        raise ScheduleNotFound(name)
+    return schedule_of(rows[0]), rows[0].now
+
+
+def _warn(sentence: str) -> None:
+    click.echo(f"holdfast: warning: {sentence}", err=True)
