@@ -1,0 +1,10 @@
+"""The page about policies is run as it stands, and says what it prints."""
+
+import pytest
+
+from support.documented import run_page
+
+
+def test_every_example_prints_what_the_page_says(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDFAST_DSN", dsn)
+    run_page("how-to/schedule-policies.md", monkeypatch)
