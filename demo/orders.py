@@ -2,10 +2,19 @@
 
 import random
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 
 import psycopg
 
-from demo.shop import TABLES, app, confirm_order, print_label, take_payment, tell_tax_office
+from demo.shop import (
+    TABLES,
+    app,
+    close_books,
+    confirm_order,
+    print_label,
+    take_payment,
+    tell_tax_office,
+)
 from holdfast import Call
 
 _CUSTOMERS = ("Ada", "Bo", "Chidi", "Dana", "Elif", "Femi", "Gro", "Hana")
@@ -13,6 +22,9 @@ _ITEMS = ("kettle", "lamp", "teapot", "rug", "stool")
 _SOLD_OUT = "teapot"
 _CHANGES_MIND = 7
 _IS_BUSINESS = 3
+_CLOSED_FOR = timedelta(hours=8)
+# As if the schedule had been there since yesterday, and nobody to look at it.
+_SINCE_YESTERDAY = "update holdfast.schedule_scope set since_at = since_at - interval '1 day'"
 
 
 class ChangedMind(Exception):
@@ -45,6 +57,9 @@ class Shop:
         async with await psycopg.AsyncConnection.connect(self._dsn) as conn:
             await conn.execute(TABLES)
             await conn.execute("insert into sold_out values (%s)", [_SOLD_OUT])
+            hour = (datetime.now(UTC) - _CLOSED_FOR).hour
+            await app.schedules.put("close_books", close_books.call(), cron=f"0 {hour} * * *", conn=conn)
+            await conn.execute(_SINCE_YESTERDAY)
 
     async def restock(self) -> None:
         async with await psycopg.AsyncConnection.connect(self._dsn) as conn:

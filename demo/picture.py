@@ -17,10 +17,17 @@ select queue,
   from holdfast.jobs group by queue
 """
 _RUNNING = """
-select j.id as job, j.kind, j.args ->> 'order_id' as order_id, j.attempt,
+select j.id as job, j.kind, coalesce(j.args ->> 'order_id', '') as order_id, j.attempt,
        clock_timestamp() - j.started_at as age, w.pid, w.expires_at < clock_timestamp() as is_silent
   from holdfast.jobs j join holdfast.worker w on w.id = j.worker
  where j.state = 'running' order by j.started_at
+"""
+_SCHEDULES = """
+select s.name, count(p.job)::int as fires, min(c.next_at) - clock_timestamp() as next_in
+  from holdfast.schedule s
+  join holdfast.schedule_scope c on c.schedule = s.name
+  left join holdfast.plan p on p.schedule = s.name
+ group by s.name order by s.name desc
 """
 _WORKERS = "select count(*)::int from holdfast.worker where lost_at is null"
 # Of several snoozes of a job only the first: the others say the same again.
@@ -36,6 +43,10 @@ select l.finished_at - began as after, l.outcome::text, l.kind, j.args ->> 'orde
 union all
 select lost_at - began, 'lost', null, null, null, null, null, null, pid, 0
   from holdfast.worker cross join story where lost_at is not null
+union all
+select decided_at - began, 'caught_up', schedule, null, null, null, null,
+       to_char(plan_time at time zone 'UTC', 'HH24:MI:SS') || ' UTC', null, 0
+  from holdfast.plan cross join story where decision = 'caught_up'
  order by after desc, run desc limit 200
 """
 
@@ -63,7 +74,9 @@ class Running:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """`worker` is the process id where the outcome is that a worker was lost."""
+    """`worker` is the process id where the outcome is that a worker was lost; the kind is a schedule, and the
+    message its plan time, where the outcome is that a plan was caught up.
+    """
 
     after: timedelta
     outcome: str
@@ -82,11 +95,19 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
+class Scheduled:
+    name: str
+    fires: int
+    next_in: timedelta | None
+
+
+@dataclass(frozen=True, slots=True)
 class Picture:
     workers: int
     queues: dict[str, Queue]
     running: list[Running]
     events: list[Event]
+    schedules: list[Scheduled]
 
     @property
     def active(self) -> int:
@@ -105,5 +126,7 @@ async def take_picture(conn: psycopg.AsyncConnection[Any]) -> Picture:
         running = await (await cursor.execute(_RUNNING)).fetchall()
     async with conn.cursor(row_factory=class_row(Event)) as cursor:
         happened = await (await cursor.execute(_EVENTS)).fetchall()
+    async with conn.cursor(row_factory=class_row(Scheduled)) as cursor:
+        schedules = await (await cursor.execute(_SCHEDULES)).fetchall()
     workers = await (await conn.execute(_WORKERS)).fetchone()
-    return Picture(workers[0] if workers else 0, queues, running, happened)
+    return Picture(workers[0] if workers else 0, queues, running, happened, schedules)

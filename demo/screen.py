@@ -12,17 +12,19 @@ from rich.table import Table
 from rich.text import Text
 
 from demo.orders import Books
-from demo.picture import Picture, Queue
+from demo.picture import Picture, Queue, Scheduled
 from demo.shop import QUEUES
 from demo.telling import clock, told
 
 FRAMES_A_SECOND = 4
 _RUNNING_ROWS = 8
-_OTHER_LINES = 17
+_OTHER_LINES = 18
 _WIDE = 97
 _LINE_SECONDS = 2.0
+_LONG_SECONDS = 3600
 
 _STYLES = {
+    "caught up": "magenta",
     "dead": "bold red",
     "lost": "bold magenta",
     "rescued": "magenta",
@@ -95,8 +97,18 @@ def _frame(picture: Picture, stage: Stage, event_rows: int, width: int) -> Rende
     middle = Table.grid(padding=(0, 4, 0, 0))
     middle.add_row(Text("Queues", "bold"), Text("Running", "bold"))
     middle.add_row(_queues(picture), _running(picture, is_narrow=width < _WIDE))
+    timetable = Text.assemble(("Schedules  ", "bold"), "   ".join(map(_scheduled, picture.schedules)))
     title = Text("What went wrong, and what became of it", "bold")
-    return Group(head, Text(), middle, Text(), title, _events(picture, event_rows), Text(stage.footer, "dim"))
+    return Group(
+        head,
+        Text(),
+        middle,
+        timetable,
+        Text(),
+        title,
+        _events(picture, event_rows),
+        Text(stage.footer, "dim"),
+    )
 
 
 def _queues(picture: Picture) -> Table:
@@ -140,6 +152,12 @@ def _events(picture: Picture, rows: int) -> Table:
     for _ in range(rows - len(shown)):
         table.add_row()
     return table
+
+
+def _scheduled(schedule: Scheduled) -> str:
+    seconds = max((schedule.next_in or timedelta()).total_seconds(), 0)
+    coming = f"{seconds:.0f} s" if seconds < _LONG_SECONDS else f"{seconds / 3600:.0f} h"
+    return f"{schedule.name} {schedule.fires} fired, next in {coming}"
 
 
 def _count(number: int, style: str = "") -> Text:

@@ -16,9 +16,11 @@ TABLES = """
 create table orders (id int primary key, customer text not null, item text not null, cents int not null);
 create table payment (order_id int not null, cents int not null);
 create table sold_out (item text primary key);
+create table stock_count (plan_time timestamptz not null);
+create table closing (day date not null);
 """
 
-QUEUES = {"mail": 4, "payments": 4, "warehouse": 4, "invoices": 2}
+QUEUES = {"mail": 4, "payments": 4, "warehouse": 4, "invoices": 2, "office": 2}
 
 FLAKY = 10
 """The provider refuses the payment of every tenth order twice."""
@@ -79,3 +81,20 @@ def make_invoice(order_id: int, cents: int) -> str:
 def tell_tax_office(order_id: int) -> None:
     if order_id == DOOMED:
         raise ValueError("no VAT number")
+
+
+@app.schedule(every="3s", missed="every", window="5m")
+@app.job(queue="office")
+async def count_stock(ctx: Context) -> None:
+    """Counted once for each plan, also when the leader is killed in between."""
+    assert ctx.plan is not None  # noqa: S101  # only its schedule calls it
+    async with ctx.transaction() as conn:
+        await conn.execute("insert into stock_count values (%s)", [ctx.plan.time])
+
+
+@app.job(queue="office")
+async def close_books(ctx: Context) -> None:
+    """For the day of the plan, however late it runs."""
+    assert ctx.plan is not None  # noqa: S101  # only its schedule calls it
+    async with ctx.transaction() as conn:
+        await conn.execute("insert into closing values (%s)", [ctx.plan.time])

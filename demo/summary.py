@@ -33,8 +33,17 @@ def _rows(verdict: Verdict) -> list[tuple[str, Text]]:
     paid = f"booked exactly once: {v.orders_paid} of {v.placed}"
     twice = f", {v.payments - v.orders_paid} booked twice" if v.payments != v.orders_paid else ""
     rows.append(("Payments", Text(paid + twice, "green" if v.is_each_paid_once else "bold red")))
+    rows.append(("Schedules", Text(_schedules(v), "green" if v.is_each_counted_once else "bold red")))
     rows.append(("In the end", Text(f"{v.lost} lost", "green" if v.lost == 0 else "bold red")))
     return rows
+
+
+def _schedules(verdict: Verdict) -> str:
+    once = "once" if verdict.is_each_counted_once else "not just once"
+    late = (
+        "" if verdict.closed_late is None else f"; books closed {verdict.closed_late.seconds // 3600} h late"
+    )
+    return f"stock counted {verdict.counts} times, {once} for each plan{late}"
 
 
 def _no_jobs(verdict: Verdict) -> str:

@@ -17,7 +17,7 @@ class Line:
 
     @property
     def plain(self) -> str:
-        return f"{self.at}  {self.word:<7}  {self.about}: {self.what}"
+        return f"{self.at}  {self.word:<9}  {self.about}: {self.what}"
 
 
 def told(events: Sequence[Event]) -> list[Line]:
@@ -45,6 +45,12 @@ def _words(event: Event) -> tuple[str, str, str]:
             return "lost", f"process {event.worker}", "a worker is silent: others take over what it ran"
         case "retried":
             return "retried", about, f"{event.message}; {tries} failed, runs again"
+        case "caught_up":
+            return (
+                "caught up",
+                f"schedule {event.kind}",
+                f"planned for {event.message}, when nobody was there",
+            )
         case "snoozed":
             return "snoozed", about, "sold out; looks again every 2 s, at no cost"
         case _:

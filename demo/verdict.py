@@ -1,6 +1,7 @@
 """Holds what the database says at the end against what the shop has seen."""
 
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import psycopg
@@ -19,6 +20,13 @@ select count(*) filter (where outcome = 'retried' and error ->> 'code' <> 'lease
        count(*) filter (where outcome = 'snoozed'),
        count(*) filter (where error ->> 'code' = 'lease_lost')
   from holdfast.ledger
+"""
+_SCHEDULES = """
+select (select count(*) from holdfast.plan where schedule = 'count_stock' and decision = 'missed'),
+       (select count(*) from stock_count), (select count(distinct plan_time) from stock_count),
+       (select count(*) from closing),
+       (select decided_at - plan_time from holdfast.plan
+         where decision = 'caught_up' and schedule = 'close_books')
 """
 _DEAD = """
 select kind, args ->> 'order_id', error ->> 'message' from holdfast.jobs where state = 'failed' order by id
@@ -41,6 +49,10 @@ class Verdict:
     rescued: int
     payments: int
     orders_paid: int
+    counts: int
+    is_each_counted_once: bool
+    closings: int
+    closed_late: timedelta | None
     dead: list[tuple[str, str, str]]
 
     @property
@@ -50,7 +62,13 @@ class Verdict:
 
     @property
     def is_good(self) -> bool:
-        return self.lost == 0 and self.jobs_of_rolled_back == 0 and self.is_each_paid_once
+        return (
+            self.lost == 0
+            and self.jobs_of_rolled_back == 0
+            and self.is_each_paid_once
+            and self.is_each_counted_once
+            and (self.closings == 1 or self.waiting > 0)
+        )
 
 
 async def judge(conn: psycopg.AsyncConnection[Any], books: Books) -> Verdict:
@@ -63,6 +81,7 @@ async def judge(conn: psycopg.AsyncConnection[Any], books: Books) -> Verdict:
     [(followers_done, followers_waiting)] = await rows(_FOLLOWERS)
     [(payments, orders_paid)] = await rows(_PAYMENTS)
     [(retried, snoozed, rescued)] = await rows(_LEDGER)
+    [(missed, counts, plans_counted, closings, closed_late)] = await rows(_SCHEDULES)
     followers = _FOLLOWERS_OF_A_PAYMENT * payments
     unknown = [job for job in books.jobs if not states.get(job)]
     unfinished = [job for job, state in states.items() if state and state not in _FINAL]
@@ -79,5 +98,9 @@ async def judge(conn: psycopg.AsyncConnection[Any], books: Books) -> Verdict:
         rescued=rescued,
         payments=payments,
         orders_paid=orders_paid,
+        counts=counts,
+        is_each_counted_once=counts == plans_counted and missed == 0,
+        closings=closings,
+        closed_late=closed_late,
         dead=[(kind, order, message) for kind, order, message in await rows(_DEAD)],
     )
