@@ -1,6 +1,9 @@
 """Cron expressions: what is read, what is refused and how, and a second opinion on when they come."""
 
+import os
 import re
+import subprocess
+import sys
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -205,3 +208,17 @@ def test_the_calendar_has_an_end_and_asking_past_it_answers_none() -> None:
     timing = Cron("0 0 29 2 *", "Pacific/Auckland")
     assert timing.first_after(datetime(9999, 12, 30, tzinfo=UTC)) is None
     assert timing.latest(datetime(1, 1, 2, tzinfo=UTC), datetime(1, 1, 1, tzinfo=UTC)) is None
+
+
+def test_zones_are_known_where_the_machine_has_none() -> None:
+    """As on a slim container: Python finds nothing of its own, and takes those of a package."""
+    asked = "from holdfast.domain.timing import Cron; print(Cron('0 9 * * *', 'Europe/Oslo').described)"
+    done = subprocess.run(
+        [sys.executable, "-c", asked],
+        env={**os.environ, "PYTHONTZPATH": ""},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert done.stdout == "at 09:00 every day, Europe/Oslo\n"
