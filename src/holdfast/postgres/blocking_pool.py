@@ -26,6 +26,7 @@ from holdfast.postgres.availability import (
 )
 from holdfast.postgres.options import PoolSettings
 from holdfast.postgres.replies import Watchdog, has_something_to_say
+from holdfast.postgres.rows import has_rows
 from holdfast.postgres.session import Life, SessionSettings
 from holdfast.postgres.sqlstate import meaning
 from holdfast.postgres.translate import NoReply, one_line
@@ -124,7 +125,7 @@ class BlockingPool:
             try:
                 # Times and numbers are read faster as bytes; what has no parameters may be several commands.
                 cursor = connection.execute(text, params, binary=bool(params))
-                return cursor.fetchall() if cursor.description else []
+                return cursor.fetchall() if has_rows(cursor.pgresult) else []
             except psycopg.Error as error:
                 reason = NoReply(seconds) if bound.was_reached else error
                 failure = meaning(error)

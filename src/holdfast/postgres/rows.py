@@ -3,12 +3,20 @@
 from collections.abc import Sequence
 from typing import TypeVar
 
+from psycopg.pq.abc import PGresult
 from psycopg.rows import TupleRow
 
 from holdfast.errors import StatementFailed
 from holdfast.postgres.statement import Statement
 
 T = TypeVar("T")
+
+
+def has_rows(reply: PGresult | None) -> bool:
+    """Whether a reply is a table, if only an empty one. Asking for its description would make an object for
+    each column.
+    """
+    return reply is not None and reply.nfields > 0
 
 
 def decoded(statement: Statement[T], rows: Sequence[TupleRow]) -> list[T]:
