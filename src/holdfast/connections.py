@@ -67,6 +67,8 @@ class Connections:
             self._forget_ended_loops()
             self._loops[loop] = loop.create_task(self._open())
         opening = self._loops[loop]
+        if opening.done() and not opening.cancelled() and opening.exception() is None:
+            return opening.result()  # as always but for the first time
         try:
             return await asyncio.shield(opening)
         except Exception:

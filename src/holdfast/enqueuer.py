@@ -1,4 +1,8 @@
-"""Writes the single jobs of one event loop: a lone one at once, those that come meanwhile in one commit."""
+"""Writes the single jobs of one event loop: a lone one at once, those that come meanwhile in one commit.
+
+A few statements are under way at most, each on a connection of its own: while one commit waits for the disk,
+others are prepared.
+"""
 
 import asyncio
 
@@ -11,6 +15,7 @@ from holdfast.worker.notifier import Notifier, wishes
 
 BATCH = 200
 BATCH_TEXT = 1024 * 1024
+_AT_ONCE = 4
 
 
 class Enqueuer:
@@ -24,18 +29,20 @@ class Enqueuer:
         self._schema = schema
         self._notifier = notifier
         self._gathering: list[tuple[NewJob, asyncio.Future[Enqueued]]] = []
+        self._under_way = 0
         self._idle = asyncio.Event()
         self._idle.set()
-        self._task: asyncio.Task[None] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
 
     async def put(self, job: NewJob) -> Enqueued:
         """Committed when it returns. Who is cancelled before his batch is sent has enqueued nothing."""
         if job.unique_key is not None:
             return (await self._write([job]))[0]
-        if not self._idle.is_set():
+        if self._under_way >= _AT_ONCE:
             answer: asyncio.Future[Enqueued] = asyncio.get_running_loop().create_future()
             self._gathering.append((job, answer))
             return await answer
+        self._under_way += 1
         self._idle.clear()
         try:
             return (await self._write([job]))[0]
@@ -49,8 +56,15 @@ class Enqueuer:
     def _go_on(self) -> None:
         """A task of its own from here on: whoever was first has no reason to wait for the others."""
         if self._gathering:
-            self._task = asyncio.get_running_loop().create_task(self._write_gathered())
+            task = asyncio.get_running_loop().create_task(self._write_gathered())
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
         else:
+            self._end()
+
+    def _end(self) -> None:
+        self._under_way -= 1
+        if not self._under_way:
             self._idle.set()
 
     async def _write_gathered(self) -> None:
@@ -59,11 +73,11 @@ class Enqueuer:
             while batch := self._next_batch():
                 await self._answer(batch)
         finally:
-            # Only when the event loop is about to end, with jobs that nobody will write.
-            self._idle.set()
+            # Anything is left only when the event loop is about to end, with jobs that nobody will write.
             left, self._gathering = [*batch, *self._gathering], []
             for _, answer in left:
                 answer.cancel()
+            self._end()
 
     def _next_batch(self) -> list[tuple[NewJob, "asyncio.Future[Enqueued]"]]:
         waiting = [each for each in self._gathering if not each[1].done()]
@@ -95,10 +109,11 @@ class Enqueuer:
                     answer.set_result(row)
 
     async def _write(self, jobs: list[NewJob]) -> list[Enqueued]:
-        is_told = len(jobs) == 1 and self._notifier.may_ride()
+        names = wishes(jobs)
+        is_told = self._notifier.may_ride(names)
         rows = await self._database.run(enqueue(self._schema, jobs, notify=is_told))
         if not is_told:
-            self._notifier.tell(wishes(jobs))
+            self._notifier.tell(names)
         return rows
 
 

@@ -1,7 +1,8 @@
 """Tells workers of new jobs after they were committed: one coalesced NOTIFY, from a task or thread.
 
-A NOTIFY inside the enqueue's own transaction takes a lock that all such commits share. So only a lone enqueue
-carries its own, when nothing was said for a while: what follows close behind is said together, afterwards.
+A NOTIFY inside the enqueue's own transaction takes a lock that all such commits share. So an enqueue carries
+one only when this process has said nothing for a while: what follows close behind is told by the next that
+does, or by a statement of its own when there is no next.
 """
 
 import asyncio
@@ -23,7 +24,7 @@ from holdfast.postgres.statement import Statement
 
 _log = logging.getLogger("holdfast.producer")
 
-_PAUSE = 0.003
+_PAUSE = 0.002
 
 
 LEADER = ""
@@ -62,7 +63,7 @@ class Quiet:
 
     @property
     def left(self) -> float:
-        """Seconds until the next word is due."""
+        """Seconds until the next word may be said."""
         return self._said_at + _PAUSE - time.monotonic()
 
 
@@ -76,12 +77,13 @@ class Notifier:
         self._quiet = Quiet()
         self._task: asyncio.Task[None] | None = None
 
-    def may_ride(self) -> bool:
-        """Whether an enqueue that is sent now may carry its own NOTIFY; who asks and hears so, does."""
-        is_silent = not self._names and self._quiet.left <= 0
-        if is_silent:
-            self._quiet.say()
-        return is_silent
+    def may_ride(self, names: set[str]) -> bool:
+        """Whether an enqueue that is sent now may carry a NOTIFY for these; who asks and hears so, does."""
+        if self._quiet.left > 0 or not self._names <= names:
+            return False
+        self._quiet.say()
+        self._names = set()
+        return True
 
     def tell(self, names: set[str]) -> None:
         self._names |= names
@@ -96,7 +98,11 @@ class Notifier:
 
     async def _send(self) -> None:
         while self._names:
-            await asyncio.sleep(max(self._quiet.left, 0))
+            # For as long again, the next enqueue may take it along.
+            wait = self._quiet.left + _PAUSE
+            if wait > 0:
+                await asyncio.sleep(wait)
+                continue
             names, self._names = self._names, set()
             self._quiet.say()
             try:
