@@ -14,6 +14,7 @@ from benchmarks.cycle import cycle
 from benchmarks.due import due
 from benchmarks.enqueue import enqueue
 from benchmarks.figure import Figure, table
+from benchmarks.schedules import schedules
 from benchmarks.steady import Runs
 from benchmarks.wal import wal
 
@@ -26,6 +27,7 @@ MEASURES: dict[str, Callable[[Bench], Iterator[Figure]]] = {
     "backlog": backlog,
     "wal": wal,
     "enqueue": enqueue,
+    "schedules": schedules,
 }
 
 

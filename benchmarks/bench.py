@@ -32,6 +32,7 @@ class Scale:
     rounds: int = 9
     batches: int = 25
     wal_jobs: int = 50_000
+    scopes: int = 10_000
 
     @classmethod
     def tiny(cls) -> "Scale":
@@ -45,6 +46,7 @@ class Scale:
             rounds=1,
             batches=2,
             wal_jobs=400,
+            scopes=1_500,
         )
 
 

@@ -6,12 +6,13 @@ It reads no clock but the database's: without an answer there is no look.
 
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
+from typing import NamedTuple
 
-from holdfast.domain.planning import Look, Pause, Standing, decide_plans
+from holdfast.domain.planning import Pause, Standing, decide_plans
 from holdfast.domain.schedule import Rules, rules_from_json
 from holdfast.domain.timing import Cron, Timing, timing_from_json
 from holdfast.errors import InvalidInput, StatementFailed
@@ -22,9 +23,9 @@ from holdfast.storage.schedules_plans import (
     DueRow,
     Fired,
     Move,
-    batches,
     due,
     fire,
+    fire_alike,
     next_look,
     prune,
     refuse,
@@ -34,9 +35,12 @@ from holdfast.worker.chores.pace import Chore, Did
 
 _log = logging.getLogger("holdfast.schedules")
 
-SCOPES = 1_000
+SCOPES = 10_000
 PLANS = 10_000
 _LOOKS = 10
+_MANY = 50
+_TOGETHER = 2_000
+_TOLD = 3
 _PUT_OFF = timedelta(minutes=1)
 _GONE = "its schedule is gone"
 
@@ -50,8 +54,14 @@ class Looked:
     is_last: bool
 
 
+class Refused(NamedTuple):
+    row: DueRow
+    scopes: list[str]
+    error: str
+
+
 class Planner:
-    """Decides what is due, a thousand scopes at a time, and answers exactly when to look again."""
+    """Decides what is due, some thousands of scopes at a time, and answers exactly when to look again."""
 
     def __init__(self, database: Database, schema: Schema, emitter: Emitter) -> None:
         self._database = database
@@ -91,12 +101,15 @@ class Planner:
             fired += done.fired
             moved += done.taken
         moved += await self._refuse(refused)
-        is_whole = len(moves) + len(refused) == len(due_rows) < SCOPES
-        return Looked(fired, moved, is_last=is_whole or not moved)
+        read = sum(len(row.scopes) for row in due_rows)
+        decided = sum(len(move.scopes) for move in moves) + sum(len(scopes) for _, scopes, _ in refused)
+        return Looked(fired, moved, is_last=decided == read < SCOPES or not moved)
 
     async def _fire(self, moves: Sequence[Move]) -> Fired:
+        is_alike = len(moves[0].scopes) > 1
+        statement = fire_alike(self._schema, moves[0]) if is_alike else fire(self._schema, moves)
         try:
-            done = await self._database.run_one(fire(self._schema, moves))
+            done = await self._database.run_one(statement)
         except StatementFailed as error:
             return await self._fire_apart(moves, error)
         if done.taken:
@@ -105,18 +118,20 @@ class Planner:
 
     async def _fire_apart(self, moves: Sequence[Move], error: StatementFailed) -> Fired:
         """Postgres refuses something in this batch: whatever it is, it is no fault of the others."""
-        if len(moves) == 1:
-            return Fired(await self._refuse([(moves[0].row, str(error))]), 0)
-        done = [await self._fire([move]) for move in moves]
+        each = [move._replace(scopes=[scope]) for move in moves for scope in move.scopes]
+        if len(each) == 1:
+            return Fired(await self._refuse([Refused(each[0].row, each[0].scopes, str(error))]), 0)
+        done = [await self._fire([move]) for move in each]
         return Fired(sum(one.taken for one in done), sum(one.fired for one in done))
 
-    async def _refuse(self, refused: Sequence[tuple[DueRow, str]]) -> int:
+    async def _refuse(self, refused: Sequence[Refused]) -> int:
         if not refused:
             return 0
-        for row, error in refused:
+        for row, scopes, error in refused:
             if row.error != error:
-                self._emitter.emit(ScheduleFailed(row.schedule or "", row.scope, error))
-        named = [(row.schedule or "", row.scope, error) for row, error in refused]
+                for scope in scopes[:_TOLD]:
+                    self._emitter.emit(ScheduleFailed(row.schedule or "", scope, error))
+        named = [(row.schedule or "", scope, error) for row, scopes, error in refused for scope in scopes]
         return await self._database.run_one(refuse(self._schema, named, wait=_PUT_OFF))
 
     def _tell_of_missed(self, moves: Sequence[Move]) -> None:
@@ -126,8 +141,8 @@ class Planner:
             for decided in move.look.decided:
                 if decided.decision == "missed" or decided.reason == "too_late":
                     key = (move.row.schedule or "", decided.reason or "missed")
-                    plans[key] += decided.count
-                    scopes[key] += 1
+                    plans[key] += decided.count * len(move.scopes)
+                    scopes[key] += len(move.scopes)
         for (schedule, reason), count in plans.items():
             self._emitter.emit(PlansMissed(schedule, scopes[schedule, reason], count, reason))
 
@@ -152,65 +167,75 @@ def chores(database: Database, schema: Schema, emitter: Emitter) -> list[Chore]:
     ]
 
 
-def decide_all(rows: Sequence[DueRow], now: datetime) -> tuple[list[Move], list[tuple[DueRow, str]]]:
-    """What to do with each scope, up to so many plans; and those about which nothing can be decided."""
+def decide_all(rows: Sequence[DueRow], now: datetime) -> tuple[list[Move], list[Refused]]:
+    """What to do with the scopes, up to so many plans; and those about which nothing can be decided."""
     moves: list[Move] = []
-    refused: list[tuple[DueRow, str]] = []
-    known: dict[object, Look] = {}
+    refused: list[Refused] = []
     plans = 0
     for row in rows:
         if plans >= PLANS:
             break
         try:
-            look = _decided(row, now, known)
+            decided = _decided(row, now)
         except InvalidInput as error:
-            refused.append((row, str(error)))
+            refused.append(Refused(row, row.scopes, str(error)))
         except Exception as error:  # noqa: BLE001  # reported; one scope holds up no other
-            _log.exception("planning failed: schedule=%s scope=%s", row.schedule, row.scope)
-            refused.append((row, f"{type(error).__name__}: {error}"))
+            _log.exception("planning failed: schedule=%s scopes=%s", row.schedule, row.scopes[:_TOLD])
+            refused.append(Refused(row, row.scopes, f"{type(error).__name__}: {error}"))
         else:
-            moves.append(Move(row, look))
-            plans += len(look.decided)
+            moves += decided
+            plans += sum(len(move.look.decided) * len(move.scopes) for move in decided)
     return moves, refused
 
 
-def _decided(row: DueRow, now: datetime, known: dict[object, Look]) -> Look:
+def _decided(row: DueRow, now: datetime) -> list[Move]:
     """Scopes that stand alike are decided alike, once; but jitter is each scope's own."""
     if row.version is None:
         raise InvalidInput(_GONE)
     timing, rules = read_schedule(row.timing, row.rules, row.zone)
-    skips = frozenset(moment.astimezone(UTC) for moment in row.skips or ())
-    if rules.jitter:
-        return decide_plans(timing, rules, _standing(row, skips), now)
-    key = (
-        row.timing,
-        row.rules,
-        row.zone,
-        row.since_at,
-        row.last_plan_at,
-        row.active_since,
-        row.paused_at,
-        row.paused_until,
-        skips,
-    )
-    look = known.get(key)
-    if look is None:
-        look = known[key] = decide_plans(timing, rules, _standing(row, skips), now)
-    return look
+    is_exclusive = rules.overlap != "allow"
+    groups = [[scope] for scope in row.scopes] if rules.jitter else [row.scopes]
+    return [
+        Move(row, scopes, decide_plans(timing, rules, _standing(row, scopes[0]), now), is_exclusive)
+        for scopes in groups
+    ]
 
 
-def _standing(row: DueRow, skips: frozenset[datetime]) -> Standing:
+def batches(moves: Sequence[Move]) -> Iterator[list[Move]]:
+    """What goes into one statement each: many scopes that stand alike, or some that stand each for itself; in
+    either case so many plans at most, unless a single scope has more.
+    """
+    batch: list[Move] = []
+    size = 0
+    for move in moves:
+        weight = max(len(move.look.decided), 1)
+        if len(move.scopes) >= _MANY and not move.is_exclusive and move.row.skips is None:
+            step = max(PLANS // weight, 2)
+            ordered = sorted(move.scopes)
+            yield from ([move._replace(scopes=ordered[n : n + step])] for n in range(0, len(ordered), step))
+            continue
+        for scope in move.scopes:
+            if batch and size + weight > _TOGETHER:
+                yield batch
+                batch, size = [], 0
+            batch.append(move._replace(scopes=[scope]))
+            size += weight
+    if batch:
+        yield batch
+
+
+def _standing(row: DueRow, scope: str) -> Standing:
     """In UTC: a datetime in the session's zone adds and compares by the clock on the wall, which is wrong
     twice a year.
     """
     return Standing(
         row.schedule or "",
-        row.scope,
+        scope,
         since=row.since_at.astimezone(UTC),
         last_plan_at=_utc(row.last_plan_at),
         active_since=_utc(row.active_since),
         pause=None if row.paused_at is None else Pause(row.paused_at.astimezone(UTC), _utc(row.paused_until)),
-        skips=skips,
+        skips=frozenset(moment.astimezone(UTC) for moment in row.skips or ()),
     )
 
 

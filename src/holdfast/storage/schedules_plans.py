@@ -1,9 +1,9 @@
 """Plans: what is due, what was decided and fired, what a range holds; backfilled on request, pruned."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
+from itertools import accumulate
 from typing import Literal, NamedTuple
 
 from holdfast.domain.planning import Decided, Look
@@ -15,15 +15,14 @@ from holdfast.storage.statements import statement
 OnRequest = Literal["backfilled", "run_now"]
 
 PRUNED = 1_000
-_FIRED_AT_ONCE = 2_000
 
 
 class DueRow(NamedTuple):
-    """A scope that is due, as it stands. No schedule: only the clock. No version: its schedule is gone."""
+    """Scopes that are due and stand alike. No schedule: only the clock. No version: it is gone."""
 
     now: datetime
     schedule: str | None
-    scope: str
+    scopes: list[str]
     version: int | None
     timing: str
     rules: str
@@ -32,7 +31,6 @@ class DueRow(NamedTuple):
     paused_until: datetime | None
     since_at: datetime
     last_plan_at: datetime | None
-    job: int | None
     skips: list[datetime] | None
     error: str | None
     active_since: datetime | None
@@ -82,16 +80,20 @@ class PlanRow(NamedTuple):
     flag: str | None
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
-    """What a look decided about a scope that was read."""
+class Move(NamedTuple):
+    """What a look decided about some scopes that were read. `is_exclusive`: their jobs must not overlap, so
+    the last one has to be known.
+    """
 
     row: DueRow
+    scopes: list[str]
     look: Look
+    is_exclusive: bool = False
 
 
 _DUE = statement("plan_due", DueRow, is_repeatable=True)
 _FIRE = statement("plan_fire", Fired)
+_FIRE_ALIKE = statement("plan_fire_alike", Fired)
 _NEXT = statement("plan_next", lambda length: length, is_repeatable=True)
 _REFUSE = statement("plan_refuse", int)
 _PRUNE = statement("plan_prune", int)
@@ -109,28 +111,30 @@ def due(
 
 def fire(schema: Schema, moves: Sequence[Move], *, now: datetime | None = None) -> Statement[Fired]:
     """Write decisions down and fire, where nothing has changed since it was read."""
-    plans = [decided for move in moves for decided in move.look.decided]
-    lasts = list(_running_total(len(move.look.decided) for move in moves))
-    jobs = [sum(decided.run_at is not None for decided in move.look.decided) for move in moves]
+    each = [(move, scope) for move in moves for scope in move.scopes]
+    plans = [decided for move, _ in each for decided in move.look.decided]
+    lasts = list(accumulate(len(move.look.decided) for move, _ in each))
     kinds = list(dict.fromkeys((decided.decision, decided.reason) for decided in plans))
     numbers = {kind: number for number, kind in enumerate(kinds, 1)}
     is_counted = any(decided.count > 1 for decided in plans)
     return _FIRE.with_params(
         schema,
-        schedules=text_array([move.row.schedule for move in moves]),
-        scopes=text_array([move.row.scope for move in moves]),
-        versions=number_array([move.row.version or 0 for move in moves]),
-        were_last=[move.row.last_plan_at for move in moves],
-        were_job=[move.row.job for move in moves],
-        last_plans=[move.look.last_plan_at for move in moves],
-        nexts=[move.look.next_at for move in moves],
+        schedules=text_array([move.row.schedule for move, _ in each]),
+        scopes=text_array([scope for _, scope in each]),
+        versions=number_array([move.row.version or 0 for move, _ in each]),
+        were_last=[move.row.last_plan_at for move, _ in each],
+        last_plans=[move.look.last_plan_at for move, _ in each],
+        nexts=[move.look.next_at for move, _ in each],
+        keep_jobs=[move.is_exclusive for move, _ in each],
         firsts=number_array([1, *[last + 1 for last in lasts[:-1]]]),
         lasts=number_array(lasts),
-        jobs=number_array(jobs),
+        jobs=number_array(
+            [sum(decided.run_at is not None for decided in move.look.decided) for move, _ in each]
+        ),
         plan_times=[decided.plan_time for decided in plans],
         earliests=[decided.earliest for decided in plans] if is_counted else None,
         run_ats=[decided.run_at for decided in plans],
-        places=[place for move in moves for place in _places(move.look.decided)],
+        places=[place for move, _ in each for place in _places(move.look.decided)],
         counts=number_array([decided.count for decided in plans]) if is_counted else None,
         decided=number_array([numbers[decided.decision, decided.reason] for decided in plans]),
         decisions=[decision for decision, _ in kinds],
@@ -139,19 +143,27 @@ def fire(schema: Schema, moves: Sequence[Move], *, now: datetime | None = None) 
     )
 
 
-def batches(moves: Sequence[Move]) -> Iterator[list[Move]]:
-    """In parts of so many plans at most, unless a single scope has more: each is one statement."""
-    batch: list[Move] = []
-    size = 0
-    for move in moves:
-        weight = max(len(move.look.decided), 1)
-        if batch and size + weight > _FIRED_AT_ONCE:
-            yield batch
-            batch, size = [], 0
-        batch.append(move)
-        size += weight
-    if batch:
-        yield batch
+def fire_alike(schema: Schema, move: Move, *, now: datetime | None = None) -> Statement[Fired]:
+    """The same for many scopes that stand alike, whose jobs may overlap and which have nothing to skip."""
+    row, plans = move.row, move.look.decided
+    return _FIRE_ALIKE.with_params(
+        schema,
+        schedule=row.schedule,
+        version=row.version,
+        scopes=text_array(move.scopes),
+        was_last=row.last_plan_at,
+        since=row.since_at,
+        zone=row.zone,
+        last_plan=move.look.last_plan_at,
+        next=move.look.next_at,
+        plan_times=[decided.plan_time for decided in plans],
+        earliests=[decided.earliest for decided in plans],
+        run_ats=[decided.run_at for decided in plans],
+        counts=[decided.count for decided in plans],
+        decisions=[decided.decision for decided in plans],
+        reasons=[decided.reason for decided in plans],
+        now=now,
+    )
 
 
 def next_look(schema: Schema, *, now: datetime | None = None) -> Statement[timedelta | None]:
@@ -224,13 +236,6 @@ def known_plans(
 ) -> Statement[KnownPlan]:
     """What is known of the plans in a range."""
     return _KNOWN.with_params(schema, schedule=schedule, first=first, last=last, scope=scope)
-
-
-def _running_total(counts: Iterator[int]) -> Iterator[int]:
-    total = 0
-    for count in counts:
-        total += count
-        yield total
 
 
 def _places(plans: Sequence[Decided]) -> Iterator[int | None]:

@@ -685,8 +685,6 @@ CREATE INDEX event_key ON holdfast.event USING btree (key, id);
 
 CREATE INDEX ledger_keep_until ON holdfast.ledger USING btree (keep_until) WHERE is_final;
 
-CREATE INDEX plan_job ON holdfast.plan USING btree (job) WHERE (job IS NOT NULL);
-
 CREATE INDEX plan_keep_until ON holdfast.plan USING btree (keep_until);
 
 CREATE INDEX ready_deadline ON ONLY holdfast.ready USING btree (deadline_at) WHERE (deadline_at IS NOT NULL);

@@ -73,7 +73,6 @@ create table {schema}.plan (
   constraint plan_identity primary key (schedule, plan_time, scope)
 ) with (autovacuum_vacuum_scale_factor = 0.02);
 create index plan_keep_until on {schema}.plan (keep_until);
-create index plan_job on {schema}.plan (job) where job is not null;
 
 -- Every plan with what became of its job: where the job stands, or how it ended, also after it was pruned.
 -- A handler whose result is an object with a number called rows_affected shows it in a column of its own.

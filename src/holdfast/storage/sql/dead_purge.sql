@@ -32,8 +32,15 @@ with dead as materialized (
   update {schema}.plan p
      set outcome = f.outcome, attempts = f.attempt, error_code = f.error ->> 'code',
          duration = f.finished_at - f.started_at, flag = f.flag, result = f.result
-    from {schema}.ledger f
-   where p.job = any(array(select job from old)) and f.job = p.job and f.is_final
+    from old o
+   cross join lateral (
+     select origin ->> 'schedule' as schedule, origin ->> 'scope' as scope,
+            case when origin ->> 'plan_time' ~ '^\d{4}-\d\d-\d\dT' then (origin ->> 'plan_time')::timestamptz end as plan_time
+       from {schema}.job where id = o.job and origin is not null offset 0) j
+   cross join lateral (
+     select outcome, attempt, error, started_at, finished_at, flag, result
+       from {schema}.ledger where job = o.job and is_final offset 0) f
+   where p.schedule = j.schedule and p.plan_time = j.plan_time and p.scope = j.scope and p.job = o.job
 ), out_of_ledger as (
   delete from {schema}.ledger where job = any(array(select job from old))
 ), out_of_keys as (

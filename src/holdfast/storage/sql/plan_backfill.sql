@@ -1,8 +1,8 @@
 -- Fire plans of one schedule on request: those of a range, or with no plan time (NULL) one right now, in between.
 -- One fire for each plan: one that has a job is left alone, one that was skipped or missed is taken over, and one that
 -- was pruned is refused, since it may have fired. Answers the plans that were fired, with their jobs.
--- Locks schedule (share), then schedule_scope and plan, in the order of scopes, and waits for them.
--- %(is_now)s: its job counts for the overlap with later plans, unless an earlier one is still active.
+-- Locks schedule, then schedule_scope and plan, in the order of scopes, and waits for them. Fires that were planned before
+-- are void. %(is_now)s: where jobs must not overlap, this one counts, unless an earlier one is still active.
 with clock as materialized (
   -- Between plan times: those are whole milliseconds at least.
   select now, case when extract(microseconds from now)::bigint %% 1000 = 0
@@ -11,8 +11,11 @@ with clock as materialized (
 ), asked as materialized (
   select a.scope, coalesce(a.plan_time, clock.unplanned) as plan_time
     from clock, unnest(%(scopes)s::text::text[], %(plan_times)s::timestamptz[]) as a (scope, plan_time)
-), template as materialized (
-  select * from {schema}.schedule where name = %(schedule)s::text for share
+), template as (
+  update {schema}.schedule set version = version + 1 where name = %(schedule)s::text
+  returning name, history, args, priority, max_attempts, kind, queue, backoff, timeout, on_lost, tags,
+            case when keep = interval '0' then interval '1 microsecond' else keep end as keep,
+            coalesce(rules ->> 'overlap', 'allow') <> 'allow' as is_exclusive
 ), scopes as materialized (
   select scope, args, pruned_until, job, ctid as place
     from {schema}.schedule_scope
@@ -39,8 +42,8 @@ with clock as materialized (
 ), active as (
   update {schema}.schedule_scope c
      set job = f.job
-    from scopes s join fired f using (scope)
-   where %(is_now)s::boolean and c.ctid = s.place
+    from template t, scopes s join fired f using (scope)
+   where %(is_now)s::boolean and t.is_exclusive and c.ctid = s.place
      and (not exists (select from {schema}.job j where j.id = s.job)
           or exists (select from {schema}.ledger l where l.job = s.job and l.is_final))
 ), written as (

@@ -5,7 +5,8 @@
 -- Compare-and-swap: a scope that is not as it was read, or whose schedule is not, is left alone with all its plans,
 -- and so is one that somebody has locked: it is still due. Never waits for a lock of others'. A plan that is written
 -- already (backfilled, or by another leader) fires no second time.
--- Locks schedule (share), then schedule_scope; leans on schedule_pkey, schedule_scope_pkey and plan_identity.
+-- Of schedules whose jobs must not overlap (%(keep_jobs)s) the last job is remembered.
+-- Locks schedule, then schedule_scope; leans on schedule_pkey, schedule_scope_pkey and plan_identity.
 -- Wakes the queues of what may run now, and the leader for what runs later. Answers how many scopes were taken, and how
 -- many jobs were made.
 with clock as materialized (
@@ -15,27 +16,28 @@ with clock as materialized (
          %(run_ats)s::timestamptz[] as run_ats, %(places)s::int[] as places, %(counts)s::text::int[] as counts,
          %(decided)s::text::int[] as decided, %(decisions)s::text[] as decisions, %(reasons)s::text[] as reasons
 ), taken as materialized (
-  select a.schedule, a.scope, a.last_plan_at, a.next_at, a.first, a.last, s.history, c.place,
+  select a.schedule, a.scope, a.last_plan_at, a.next_at, a.keeps_job, a.first, a.last, s.history, c.place,
          array(select nextval('{schema}.job_id_seq') from generate_series(1, a.jobs)) as jobs
     from unnest(%(schedules)s::text::text[], %(scopes)s::text::text[], %(versions)s::text::bigint[],
-                %(were_last)s::timestamptz[], %(were_job)s::bigint[], %(last_plans)s::timestamptz[],
-                %(nexts)s::timestamptz[], %(firsts)s::text::int[], %(lasts)s::text::int[], %(jobs)s::text::int[])
-           as a (schedule, scope, version, was_last, was_job, last_plan_at, next_at, first, last, jobs)
+                %(were_last)s::timestamptz[], %(last_plans)s::timestamptz[], %(nexts)s::timestamptz[],
+                %(keep_jobs)s::boolean[], %(firsts)s::text::int[], %(lasts)s::text::int[], %(jobs)s::text::int[])
+           as a (schedule, scope, version, was_last, last_plan_at, next_at, keeps_job, first, last, jobs)
    cross join lateral (
      select history from {schema}.schedule
       where name = a.schedule and version = a.version
-        for share skip locked) s
+        for no key update skip locked) s
    cross join lateral (
      select ctid as place from {schema}.schedule_scope
       where schedule = a.schedule and scope = a.scope and gone_at is null
-        and last_plan_at is not distinct from a.was_last and job is not distinct from a.was_job
+        and last_plan_at is not distinct from a.was_last
         for update skip locked) c
 ), moved as (
   update {schema}.schedule_scope c
      set last_plan_at = coalesce(t.last_plan_at, c.last_plan_at), next_at = t.next_at,
          skips = case when c.skips is not null
-                      then array(select s from unnest(c.skips) as s where s > coalesce(t.last_plan_at, '-infinity')) end,
-         job = coalesce(t.jobs[cardinality(t.jobs)], c.job), error = null
+                      then nullif(array(select s from unnest(c.skips) as s
+                                         where s > coalesce(t.last_plan_at, '-infinity')), '{}') end,
+         job = case when t.keeps_job then coalesce(t.jobs[cardinality(t.jobs)], c.job) end, error = null
     from taken t
    where c.ctid = t.place
 ), recorded as (
@@ -49,8 +51,9 @@ with clock as materialized (
   returning schedule, scope, plan_time, run_at, job, decision
 ), fired as materialized (
   select r.schedule, r.scope, r.plan_time, r.run_at, r.job, r.decision, r.run_at <= clock.now as is_due,
-         coalesce(c.args, s.args) as args, s.priority, s.max_attempts, s.kind, s.queue, s.backoff, s.timeout, s.keep,
-         s.on_lost, s.tags
+         coalesce(c.args, s.args) as args, s.priority, s.max_attempts, s.kind, s.queue, s.backoff, s.timeout,
+         -- As in plan_fire_alike.
+         case when s.keep = interval '0' then interval '1 microsecond' else s.keep end as keep, s.on_lost, s.tags
     from clock, recorded r
    cross join lateral (
      select args, priority, max_attempts, kind, queue, backoff, timeout, keep, on_lost, tags

@@ -1,14 +1,15 @@
 -- Make the scopes of one schedule those that are given, with args and zone of their own where they have them. One that is
 -- new, or comes back, begins now: what would have been planned before it came was not missed. One that is not among them
 -- fires no more, and its place is kept. Rows that stay as they are are not written.
--- Locks the rows that change, in the order given, and waits for them; leans on schedule_scope_pkey.
+-- Locks the schedule, then the rows that change, and waits for them; leans on schedule_scope_pkey.
 -- Answers how many came, changed and went.
 with clock as materialized (
   select coalesce(%(now)s::timestamptz, statement_timestamp()) as now
+), held as materialized (
+  select name from {schema}.schedule where name = %(schedule)s::text for no key update
 ), asked as materialized (
   select a.scope, a.args::jsonb as args, a.zone
-    from unnest(%(scopes)s::text::text[], %(args)s::text::text[], %(zones)s::text::text[]) as a (scope, args, zone)
-   where exists (select from {schema}.schedule where name = %(schedule)s::text)
+    from held, unnest(%(scopes)s::text::text[], %(args)s::text::text[], %(zones)s::text::text[]) as a (scope, args, zone)
 ), changed as materialized (
   select a.scope, a.args, a.zone, c.scope is null or c.gone_at is not null as is_new
     from asked a
@@ -26,8 +27,8 @@ with clock as materialized (
 ), gone as (
   update {schema}.schedule_scope
      set gone_at = clock.now, next_at = null, error = null
-    from clock
-   where schedule = %(schedule)s::text and gone_at is null and scope not in (select scope from asked)
+    from clock, held
+   where schedule = held.name and gone_at is null and scope not in (select scope from asked)
   returning scope
 ), told as materialized (
   select pg_notify('{schema_name}.plan', %(schedule)s::text) where exists (select from changed)
