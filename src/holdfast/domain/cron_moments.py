@@ -11,6 +11,7 @@ Every question is answered with a step or two of the expression, however far the
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from functools import lru_cache
+from itertools import islice, takewhile
 from zoneinfo import ZoneInfo
 
 from holdfast.domain.cron import Expression
@@ -42,7 +43,15 @@ def latest_until(expression: Expression, zone: ZoneInfo, until: datetime) -> dat
     return None if found is None else _once(found, zone)
 
 
-def moments_after(expression: Expression, zone: ZoneInfo, moment: datetime) -> Iterator[datetime]:
+@lru_cache(maxsize=32)
+def between(
+    expression: Expression, zone: ZoneInfo, after: datetime, until: datetime, limit: int
+) -> tuple[datetime, ...]:
+    moments = takewhile(lambda moment: moment <= until, _moments_after(expression, zone, after))
+    return tuple(islice(moments, limit))
+
+
+def _moments_after(expression: Expression, zone: ZoneInfo, moment: datetime) -> Iterator[datetime]:
     """All of them, in order. Away from jumps it steps on without asking anew."""
     while (found := first_after(expression, zone, moment)) is not None:
         moment = found

@@ -1,11 +1,8 @@
 """When a schedule plans: at the times of a cron expression in a time zone, at an interval, or once."""
 
 import json
-from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from functools import lru_cache
-from itertools import islice, takewhile
 from typing import assert_never
 
 from holdfast.domain import cron_moments
@@ -53,14 +50,10 @@ class Cron:
         return found if found is not None and found > after else None
 
     def between(self, after: datetime, until: datetime, limit: int) -> list[datetime]:
-        return list(islice(self._due(after, until), limit))
+        return list(cron_moments.between(self._read, zone_named(self.zone), after, until, limit))
 
     def count(self, after: datetime, until: datetime, limit: int) -> int:
-        return _counted(self, after, until, limit)
-
-    def _due(self, after: datetime, until: datetime) -> Iterator[datetime]:
-        moments = cron_moments.moments_after(self._read, zone_named(self.zone), after)
-        return takewhile(lambda moment: moment <= until, moments)
+        return len(cron_moments.between(self._read, zone_named(self.zone), after, until, limit))
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,11 +186,6 @@ def timing_from_json(text: str) -> Timing:
     except (ValueError, OverflowError, RecursionError):
         pass
     raise InvalidInput(f"timing {text[:200]!r} cannot be read: put the schedule anew")
-
-
-@lru_cache(maxsize=4096)
-def _counted(timing: Cron, after: datetime, until: datetime, limit: int) -> int:
-    return len(timing.between(after, until, limit))
 
 
 def _uncapitalised(text: str) -> str:
