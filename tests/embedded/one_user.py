@@ -13,6 +13,10 @@ from holdfast.postgres.embedded import EmbeddedServer
 
 
 def main(options: dict[str, Any]) -> None:
+    # Root's rights end here and not before: others may not reach the interpreter and its modules.
+    if "as_user" in options:
+        os.setgroups([])
+        os.setuid(options.pop("as_user"))
     sys.stdin.readline()
     try:
         server = EmbeddedServer.start(**options)

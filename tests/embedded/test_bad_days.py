@@ -2,9 +2,11 @@
 
 import json
 import os
+import pwd
 import shutil
 import signal
 import subprocess
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -42,13 +44,25 @@ def test_a_directory_that_cannot_be_made_is_an_error_that_says_so(tmp_path: Path
         EmbeddedServer.start(tmp_path / "file")
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="permissions do not bind root")
-def test_a_directory_that_cannot_be_written_is_an_error_that_says_so(tmp_path: Path) -> None:
-    closed = tmp_path / "closed"
-    closed.mkdir(mode=0o555)
-    for place in (closed, closed / ".holdfast"):
-        with pytest.raises(DataDirectoryError, match="Permission denied"):
-            EmbeddedServer.start(place)
+@pytest.fixture
+def closed() -> Iterator[Path]:
+    """A directory that everyone can reach, unlike pytest's own, and nobody but root can write to."""
+    with tempfile.TemporaryDirectory() as made:
+        Path(made).chmod(0o555)
+        yield Path(made)
+        Path(made).chmod(0o755)
+
+
+@pytest.mark.parametrize("place", [".", ".holdfast"])
+def test_a_directory_that_cannot_be_written_is_an_error_that_says_so(closed: Path, place: str) -> None:
+    """In a process of its own: permissions do not bind root, who becomes nobody there."""
+    options = {"as_user": pwd.getpwnam("nobody").pw_uid} if os.geteuid() == 0 else {}
+    user = User(closed / place, options)
+    told = user.start().facts()
+    user.close()
+    assert told["error"] == "DataDirectoryError"
+    assert "Permission denied" in told["message"]
+    assert "choose a directory that this user may create and write to" in told["message"]
 
 
 def test_data_of_another_major_version_is_left_alone(own_directory: Path) -> None:
