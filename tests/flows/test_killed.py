@@ -1,0 +1,165 @@
+"""A worker is killed after every write of a flow, in turn; the effects are those of an undisturbed run."""
+
+from collections.abc import Callable
+from typing import Any
+
+import psycopg
+import pytest
+
+from engine.interleaving.places import flaws
+from flows.killing import lives
+from holdfast import App, Context, Flow, Job, Retry
+
+NEVER_MIND = Retry(max_attempts=100, backoff="0s")
+
+
+async def effect(conn: psycopg.AsyncConnection[Any], name: str) -> str:
+    await conn.execute("insert into effect values (%s)", [name])
+    return name
+
+
+def steps(app: App) -> Job[[], Any]:
+    def plain(number: int) -> int:
+        return number + 1
+
+    @app.flow(retry=NEVER_MIND)
+    async def flow_of_steps(flow: Flow) -> list[Any]:
+        one = await flow.step("one", plain, 0)
+        await flow.transaction("first", effect, "first")
+        two = await flow.step("two", plain, one)
+        async with flow.transaction("second") as conn:
+            if conn is not None:
+                await effect(conn, "second")
+        return [one, two, await flow.transaction("third", effect, "third")]
+
+    return flow_of_steps
+
+
+def sleeping(app: App) -> Job[[], Any]:
+    @app.flow(retry=NEVER_MIND)
+    async def flow_that_sleeps(flow: Flow) -> None:
+        await flow.transaction("before", effect, "before")
+        await flow.sleep("rest", "5ms")
+        await flow.transaction("after", effect, "after")
+
+    return flow_that_sleeps
+
+
+def retrying(app: App) -> Job[[], Any]:
+    @app.flow(retry=NEVER_MIND)
+    async def flow_that_retries(flow: Flow) -> str:
+        async def shaky() -> str:
+            if not getattr(app, "was_shaken", False):
+                app.was_shaken = True  # type: ignore[attr-defined]  # the test's own memory
+                raise ConnectionError("once")
+            return "steady"
+
+        await flow.transaction("before", effect, "before")
+        given = await flow.step("shaky", shaky, retry=Retry(max_attempts=3, backoff="1ms"))
+        await flow.transaction("after", effect, "after")
+        return given
+
+    return flow_that_retries
+
+
+def waiting(app: App) -> Job[[], Any]:
+    @app.flow(retry=NEVER_MIND)
+    async def flow_that_waits(flow: Flow) -> list[Any]:
+        given = [await flow.wait_event("first"), await flow.wait_event("second")]
+        await flow.transaction("waited", effect, "waited")
+        return given
+
+    return flow_that_waits
+
+
+def timing_out(app: App) -> Job[[], Any]:
+    @app.flow(retry=NEVER_MIND)
+    async def flow_that_is_late(flow: Flow) -> str:
+        try:
+            await flow.wait_event("never", timeout="5ms")
+        except TimeoutError:
+            return await flow.transaction("late", effect, "late")
+        return "came"
+
+    return flow_that_is_late
+
+
+def calling(app: App) -> Job[[], Any]:
+    @app.job(retry=NEVER_MIND)
+    async def child(ctx: Context, name: str) -> None:
+        async with ctx.transaction() as conn:
+            await effect(conn, name)
+
+    @app.flow(retry=NEVER_MIND)
+    async def grandchild(flow: Flow) -> str:
+        await flow.sleep("rest", "2ms")
+        return await flow.transaction("grandchild", effect, "grandchild")
+
+    @app.flow(retry=NEVER_MIND)
+    async def flow_that_calls(flow: Flow) -> list[Any]:
+        alone = await flow.call(grandchild)
+        await flow.gather(*(flow.call(child, f"child {number}") for number in range(3)))
+        return [alone, await flow.transaction("parent", effect, "parent")]
+
+    return flow_that_calls
+
+
+def branching(app: App) -> Job[[], Any]:
+    @app.job(retry=NEVER_MIND)
+    async def child() -> str:
+        return "child"
+
+    async def branch(flow: Flow, name: str) -> str:
+        await flow.transaction(name, effect, name)
+        await flow.sleep(f"{name} rests", "2ms")
+        return await flow.transaction(f"{name} again", effect, f"{name} again")
+
+    @app.flow(retry=NEVER_MIND)
+    async def flow_with_branches(flow: Flow) -> list[Any]:
+        return await flow.gather(
+            branch(flow, "a"), branch(flow, "b"), flow.wait_event("first"), flow.call(child)
+        )
+
+    return flow_with_branches
+
+
+FLOWS: dict[str, tuple[Callable[[App], Job[[], Any]], tuple[str, ...]]] = {
+    "steps and transactions": (steps, ()),
+    "a sleep": (sleeping, ()),
+    "a step's retry": (retrying, ()),
+    "events": (waiting, ("first", "second")),
+    "a timeout": (timing_out, ()),
+    "children": (calling, ()),
+    "branches": (branching, ("first",)),
+}
+
+
+@pytest.mark.requirement("S1.23", "S1.24")
+@pytest.mark.parametrize("name", FLOWS)
+async def test_a_worker_killed_after_any_write_leaves_the_effects_of_an_undisturbed_run(
+    name: str, fresh: Callable[[], str]
+) -> None:
+    define, events = FLOWS[name]
+    result, [undisturbed] = await lives(fresh(), define, [], events=events)
+    assert len(undisturbed.written) > 2
+    expected = None
+    for death in range(1, len(undisturbed.written) + 1):
+        dsn = fresh()
+        again, kills = await lives(dsn, define, [death], events=events)
+        assert again == result, f"killed after {kills[0].written}"
+        found = effects(dsn)
+        expected = expected or sorted(set(found))
+        assert found == expected, f"killed after {kills[0].written}"
+    assert expected
+
+
+async def test_a_flow_survives_one_death_after_the_other(fresh: Callable[[], str]) -> None:
+    dsn = fresh()
+    await lives(dsn, calling, [1, 2, 3, 1, 2, 3, 1, 2, 3, 4])
+    assert effects(dsn) == ["child 0", "child 1", "child 2", "grandchild", "parent"]
+
+
+def effects(dsn: str) -> list[str]:
+    with psycopg.connect(dsn) as connection:
+        assert flaws(connection) == {}
+        return [name for (name,) in connection.execute("select name from effect order by name")]
