@@ -191,10 +191,13 @@ def test_a_backfill_is_shown_first_and_fires_what_has_not_fired_once(
     assert books.jobs() == before + wanted
 
 
-def test_deleting_needs_a_yes(books: Books, capsys: Captured) -> None:
+def test_deleting_needs_a_yes_and_leaves_the_history(books: Books, capsys: Captured) -> None:
+    assert lines(capsys, "run", "report")[-1] == "fired 1 job"
     assert main(["schedules", "delete", "report"]) == 4
     assert lines(capsys, "delete", "report", "--yes") == ['"report" is deleted']
     assert [each["name"] for each in answer(capsys, "list")] == ["rollup"]
+    assert len(answer(capsys, "history", "report")) == 1
+    assert main(["schedules", "show", "report"]) == 3
 
 
 @pytest.mark.parametrize(

@@ -87,9 +87,11 @@ def test_no_plan_is_decided_twice_and_none_is_lost(life: Life, waits: list[timed
 @settings(deadline=None)
 @given(lives())
 def test_looking_when_told_decides_everything_and_each_look_has_work_or_a_reason(life: Life) -> None:
-    """No look for nothing, none too late, and it comes to an end."""
+    """No look for nothing, none too late, and it comes to an end. Jobs are shorter than intervals, or plans
+    would wait for ever longer.
+    """
     now, end = EPOCH, EPOCH + timedelta(days=3)
-    life.lasting = min(life.lasting, 5 * MINUTE)
+    life.lasting = min(life.lasting, 2 * MINUTE)
     for _ in range(5_000):
         look = life.look(now)
         if look.next_at is None or look.next_at > end:
@@ -209,6 +211,21 @@ def test_what_was_missed_before_a_pause_is_caught_up_after_it() -> None:
         (NOON, "caught_up", 1),
         (NOON + 2 * HOUR, "skipped", 2),
     ]
+
+
+def test_what_was_missed_before_a_pause_is_caught_up_when_the_plan_after_it_is_left_out_on_request() -> None:
+    life = Life(HOURLY, Rules(), NOON - MINUTE, pause=Pause(NOON + MINUTE, NOON + 90 * MINUTE))
+    life.skips = frozenset({NOON + 2 * HOUR})
+    look = life.look(NOON + 121 * MINUTE)
+    assert [(row.plan_time, row.decision, row.reason) for row in look.decided] == [
+        (NOON, "caught_up", None),
+        (NOON + HOUR, "skipped", "paused"),
+        (NOON + 2 * HOUR, "skipped", "asked"),
+    ]
+
+
+def test_a_moment_that_was_past_when_the_schedule_was_made_never_comes() -> None:
+    assert decide_plans(At(NOON), Rules(), Standing("s", "", NOON), NOON) == Look((), None, None)
 
 
 def test_after_its_end_and_after_its_only_moment_there_is_nothing_to_look_at() -> None:

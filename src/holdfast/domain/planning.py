@@ -124,11 +124,11 @@ class _Looking:
     is_cut: bool = False
 
     def through(self, stretches: list[_Stretch]) -> None:
-        open_ones = [stretch for stretch in stretches if not stretch.is_paused]
+        latest = [self._wanted(stretch) for stretch in stretches if not stretch.is_paused]
         for stretch in stretches:
             if stretch.is_paused:
                 self._drop(stretch.after, stretch.until, "skipped", "paused")
-            elif self.rules.missed == "latest" and stretch is not open_ones[-1]:
+            elif self.rules.missed == "latest" and any(plan and plan > stretch.until for plan in latest):
                 self._drop(stretch.after, stretch.until, "missed", "coalesced")
             else:
                 self._decide(stretch)
@@ -149,18 +149,23 @@ class _Looking:
                 assert_never(self.rules.missed)
 
     def _latest(self, stretch: _Stretch) -> None:
-        asked: list[datetime] = []
-        plan = self.timing.latest(stretch.until, stretch.after)
-        while plan is not None and plan in self.standing.skips:
-            asked.append(plan)
-            plan = self.timing.latest(plan - _TICK, stretch.after)
+        after, plan = stretch.after, self._wanted(stretch)
         if plan is not None:
             if self._must_wait(plan):
                 return
-            self._drop(stretch.after, plan - _TICK, "missed", "coalesced")
+            self._drop(after, plan - _TICK, "missed", "coalesced")
             self._take(plan)
-        for skipped in reversed(asked):
-            self._take(skipped)
+            after = plan
+        for asked in sorted(self.standing.skips):
+            if self.timing.latest(asked, after) == asked <= stretch.until:
+                self._take(asked)
+
+    def _wanted(self, stretch: _Stretch) -> datetime | None:
+        """The latest plan that nobody asked to leave out."""
+        plan = self.timing.latest(stretch.until, stretch.after)
+        while plan is not None and plan in self.standing.skips:
+            plan = self.timing.latest(plan - _TICK, stretch.after)
+        return plan
 
     def _each(self, stretch: _Stretch, oldest: datetime | None, decision: Decision, reason: Reason) -> None:
         after = stretch.after
