@@ -9,7 +9,8 @@ from holdfast.storage.flows import BATCH, prune_events, sweep, time_out, wake
 from holdfast.storage.operators import cancel
 from holdfast.worker.chores.pace import Did
 
-SWEEP_SECONDS = 30.0
+SWEEP_SECONDS = 60.0
+PRUNE_SECONDS = 600.0
 _CANCELLED = 500
 # A transaction that was given its number early may commit late.
 _LATE_COMMITS = 1_000
@@ -23,12 +24,23 @@ class Waker:
         self._schema = schema
         self._since = 0
         self._sweep_at = 0.0
+        self._prune_at = 0.0
         self._child: int | None = None
         self._key: str | None = None
 
     async def once(self) -> Did:
         if monotonic() >= self._sweep_at:
             await self._sweep()
+        timed_out = await self._database.run_one(time_out(self._schema, since=self._since))
+        taken, woken = await self._wake() if timed_out.is_waking else (0, 0)
+        return Did(
+            woken + timed_out.moved,
+            is_more=taken >= BATCH or timed_out.moved >= BATCH,
+            again_in=None if timed_out.next_in is None else timed_out.next_in.total_seconds(),
+        )
+
+    async def _wake(self) -> tuple[int, int]:
+        """How many wake-ups were taken, and how many flows they have woken."""
         async with self._database.transaction() as transaction:
             ids, woken = await hold(wake(self._schema, since=self._since), transaction.run)
         if ids:
@@ -36,12 +48,7 @@ class Waker:
         for first in range(0, len(woken.orphans), _CANCELLED):
             orphans = woken.orphans[first : first + _CANCELLED]
             await hold(cancel(self._schema, orphans, reason="its flow has ended"), self._database.run)
-        timed_out = await self._database.run_one(time_out(self._schema))
-        return Did(
-            woken.woken + timed_out.moved,
-            is_more=len(ids) >= BATCH or timed_out.moved >= BATCH,
-            again_in=None if timed_out.next_in is None else timed_out.next_in.total_seconds(),
-        )
+        return len(ids), woken.woken
 
     async def _sweep(self) -> None:
         """A page of what is open; the next one soon, until all was looked at."""
@@ -49,4 +56,6 @@ class Waker:
         self._child, self._key, self._since = swept.child, swept.key, 0
         is_through = swept.child is None and swept.key is None
         self._sweep_at = monotonic() + (SWEEP_SECONDS if is_through else 1.0)
-        await self._database.run(prune_events(self._schema))
+        if is_through and monotonic() >= self._prune_at:
+            self._prune_at = monotonic() + PRUNE_SECONDS
+            await self._database.run(prune_events(self._schema))

@@ -7,6 +7,7 @@ from holdfast.codec.result import encoder
 from holdfast.domain.job import check_args_text
 from holdfast.errors import InvalidInput
 from holdfast.flows.caller import Flows
+from holdfast.flows.machine_caller import Machines
 from holdfast.flows.recorder import Recorder
 from holdfast.flows.waking import Waker
 from holdfast.postgres.database import Database
@@ -21,11 +22,14 @@ from holdfast.worker.threads import JobThreads
 
 def callers_for(schema: Schema, connections: Connections, threads: JobThreads) -> Mapping[Style, Caller]:
     recorder = Recorder(connections.calm, schema, connections.notifier.tell)
-    return {"flow": Flows(recorder, connections.handlers, threads)}
+    return {
+        "flow": Flows(recorder, connections.handlers, threads),
+        "machine": Machines(connections.calm, schema, threads, connections.notifier),
+    }
 
 
 def chores_for(schema: Schema, database: Database, emitter: Emitter) -> Sequence[Chore]:
-    return [Chore("flows", Waker(database, schema).once, emitter, shortest=1, longest=5)]
+    return [Chore("flows", Waker(database, schema).once, emitter, shortest=1, longest=15)]
 
 
 def payload_text(event: str, payload: Any) -> str | None:

@@ -95,8 +95,11 @@ class Woken(NamedTuple):
 
 
 class TimedOut(NamedTuple):
+    """How many flows go on, how long until the next one may, and whether there are wake-ups to be taken."""
+
     moved: int
     next_in: timedelta | None
+    is_waking: bool
 
 
 class Swept(NamedTuple):
@@ -191,9 +194,11 @@ def wake(
     return ids, woken
 
 
-def time_out(schema: Schema, *, limit: int = BATCH, now: datetime | None = None) -> Statement[TimedOut]:
-    """Let flows go on that have waited as long as they wanted."""
-    return _TIME_OUT.with_params(schema, limit=limit, now=now)
+def time_out(
+    schema: Schema, *, since: int = 0, limit: int = BATCH, now: datetime | None = None
+) -> Statement[TimedOut]:
+    """Let flows go on that have waited as long as they wanted; look for wake-ups from `since` on."""
+    return _TIME_OUT.with_params(schema, since=since, limit=limit, now=now)
 
 
 def sweep(schema: Schema, *, child: int | None = None, key: str | None = None) -> Statement[Swept]:

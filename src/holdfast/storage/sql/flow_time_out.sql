@@ -1,6 +1,7 @@
 -- Move up to %(limit)s flows that have waited as long as they wanted to ready, and wake their queues. Whether they are too
 -- late for what they waited for is decided by themselves, under its lock: it may have come in this very moment.
--- Skips locked rows; leans on waiting_until. Answers how many, and how long until the next one (NULL: none).
+-- Skips locked rows; leans on waiting_until. Answers how many, how long until the next one (NULL: none), and whether
+-- there are wake-ups to be taken from %(since)s on: an idle look is this statement alone.
 with clock as materialized (
   select coalesce(%(now)s::timestamptz, statement_timestamp()) as now
 ), due as materialized (
@@ -27,5 +28,6 @@ with clock as materialized (
 select (select count(*) from taken)::int as moved,
        (select case when until <= clock.now then interval '0' else until - clock.now end
           from {schema}.waiting
-         where until is not null and until > clock.now order by until limit 1) as next_in
+         where until is not null and until > clock.now order by until limit 1) as next_in,
+       exists (select from {schema}.wakeup where id >= %(since)s::bigint) as is_waking
   from clock, (select count(*) from told) as everyone

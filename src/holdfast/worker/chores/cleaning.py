@@ -33,6 +33,7 @@ _TRY_AGAIN = 5.0
 _FOLDED = 10_000
 _PRUNED = 1_000
 _KEEP_COUNTERS = timedelta(days=8)
+_COUNTERS_SECONDS = 600.0
 
 
 class RingTurner:
@@ -146,10 +147,12 @@ class Pruner:
         self._database = database
         self._schema = schema
         self._low_water = LowWater()
+        self._counters_at = 0.0
 
     async def once(self) -> Did:
         done = await self._database.run_one(prune(self._schema, since=self._low_water.next(), limit=_PRUNED))
         self._low_water.saw(done)
-        if done.moved < _PRUNED:
+        if done.moved < _PRUNED and monotonic() >= self._counters_at:
+            self._counters_at = monotonic() + _COUNTERS_SECONDS
             await self._database.run(prune_counters(self._schema, keep=_KEEP_COUNTERS))
         return Did(done.moved, is_more=done.moved == _PRUNED)

@@ -23,9 +23,9 @@ def chores_of(
     enforcer = TimeoutEnforcer(database, schema, retention)
     return [
         promote,
-        Chore("expire", Expirer(database, schema, retention).once, emitter, shortest=1, longest=30),
+        Chore("expire", Expirer(database, schema, retention).once, emitter, shortest=5, longest=30),
         Chore("rescue", rescuer.once, emitter, shortest=min(5, lost / 4), longest=min(10, lost / 2)),
-        Chore("time out", enforcer.once, emitter, shortest=15, longest=60),
+        Chore("time out", enforcer.once, emitter, shortest=30, longest=120),
         Chore("ring", RingTurner(database, schema).once, emitter, shortest=1, longest=30),
         Chore("unpark", Unparker(database, schema).once, emitter, shortest=1, longest=30),
         Chore("fold", Folder(database, schema).once, emitter, shortest=5, longest=30),

@@ -54,13 +54,15 @@ class Promoter:
         self.low_water = LowWater()
 
     async def once(self) -> Did:
+        """Asks first, so that an idle pass is one statement."""
         since = self.low_water.next()
+        due = await self._database.run_one(next_due(self._schema, since=since))
+        if due.run is None or due.run:
+            return Did(again_in=_seconds(due.run))
         done = await self._database.run_one(promote(self._schema, since=since, limit=PROMOTED))
         self.low_water.saw(done)
-        if done.moved == PROMOTED:
-            return Did(done.moved, is_more=True)
-        due = await self._database.run_one(next_due(self._schema, since=since))
-        return Did(done.moved, again_in=_seconds(due.run))
+        # Due and yet not moved: somebody else has it locked.
+        return Did(done.moved, is_more=done.moved > 0, again_in=0.0)
 
 
 class Expirer:
@@ -74,12 +76,12 @@ class Expirer:
 
     async def once(self) -> Did:
         since = self._low_water.next()
+        due = await self._database.run_one(next_due(self._schema, since=since))
+        if due.deadline is None or due.deadline:
+            return Did(again_in=_seconds(due.deadline))
         done = await self._database.run_one(expire(self._schema, since=since, retention=self._retention))
         self._low_water.saw(done)
-        if done.moved >= BATCH:
-            return Did(done.moved, is_more=True)
-        due = await self._database.run_one(next_due(self._schema, since=since))
-        return Did(done.moved, again_in=_seconds(due.deadline))
+        return Did(done.moved, is_more=done.moved > 0, again_in=0.0)
 
 
 class Rescuer:

@@ -56,6 +56,6 @@ class Chore:
             if did.is_more:
                 await asyncio.sleep(0)
                 continue
-            wait = self._shortest if did.count else min(wait * 2, self._longest)
+            wait = self._shortest if did.count else min(wait * 4, self._longest)
             exact = wait if did.again_in is None else min(did.again_in, self._longest)
             await self.alarm.sleep(exact or _LOCKED_ELSEWHERE)
