@@ -32,7 +32,8 @@ HoldfastError
 ├── ProcessDied                  the child process of an attempt ended before its handler did
 ├── SchemaError                  code and database do not fit
 │   ├── SchemaOutdated           the database is behind: run "holdfast migrate"
-│   ├── SchemaNotFound           what a statement names is not there: another database, or not migrated
+│   ├── SchemaNotFound           what a statement names is not there: another database, or not migrated;
+│   │                            a StatementFailed too
 │   ├── CodeOutdated             the database needs a newer Holdfast
 │   ├── MigrationFailed          a migration was rolled back
 │   ├── MigrationBlocked         its locks were not free in time; may be tried again
@@ -299,12 +300,14 @@ class SchemaOutdated(SchemaError):
         )
 
 
-class SchemaNotFound(SchemaError):
+class SchemaNotFound(SchemaError, StatementFailed):
     def __init__(self, *, schema: str, reason: str, sqlstate: str) -> None:
-        self.schema, self.reason, self.sqlstate = schema, reason, sqlstate
+        self.schema, self.reason = schema, reason
         super().__init__(
             f'this database lacks what Holdfast needs in schema "{schema}" ({reason}), so nothing was '
-            f'written: run "{_migrate(schema)}" on it, or pass a connection to the database that was migrated'
+            f'written: run "{_migrate(schema)}" on it, '
+            "or pass a connection to the database that was migrated",
+            sqlstate=sqlstate,
         )
 
 

@@ -25,6 +25,7 @@ from holdfast.errors import (
 from holdfast.postgres.blocking import BlockingDatabase
 from holdfast.postgres.borrowed import run_on, run_on_blocking
 from holdfast.postgres.conversation import hold, hold_blocking
+from holdfast.postgres.database import Database
 from holdfast.postgres.schema import Schema
 from holdfast.storage import jobs, runs
 from holdfast.storage.fit import check_fit
@@ -126,8 +127,23 @@ def test_an_error_of_postgres_says_which_statement_met_it(dsn: str) -> None:
     with BlockingDatabase(dsn) as database:
         with pytest.raises(StatementFailed, match=r"^claim: LIMIT must not be negative"):
             database.run(runs.claim(SCHEMA, worker=1, queue="q", kinds=["k"], limit=-1))
-        with pytest.raises(StatementFailed, match=r"^enqueue: .*elsewhere.* does not exist"):
+        with pytest.raises(SchemaNotFound, match=r"\(enqueue_one: .*elsewhere.* does not exist\)"):
             database.run(ENQUEUE)
+
+
+async def test_our_own_connections_say_what_to_do_on_a_database_without_our_schema(dsn: str) -> None:
+    with BlockingDatabase(dsn) as blocking:
+        with pytest.raises(SchemaNotFound, match=SAYS) as refused:
+            blocking.run(ENQUEUE)
+        with pytest.raises(SchemaNotFound, match=SAYS), blocking.transaction() as transaction:
+            transaction.run(ENQUEUE)
+    async with Database(dsn) as database:
+        with pytest.raises(StatementFailed, match=SAYS):
+            await database.run(ENQUEUE)
+        with pytest.raises(StatementFailed, match=SAYS):
+            async with database.transaction() as awaited:
+                await awaited.run(ENQUEUE)
+    assert (refused.value.schema, refused.value.sqlstate) == ("elsewhere", "42P01")
 
 
 def test_a_closed_connection_is_told_before_anything_is_sent(dsn: str) -> None:

@@ -114,7 +114,7 @@ class BlockingDatabase:
             except psycopg.Error as error:
                 wait = tries.wait_after(meaning(error))
                 if wait is None:
-                    raise translate(error, statement.name) from error
+                    raise translate(error, statement.name, statement.schema) from error
             time.sleep(wait)
 
     def run_one(self, statement: Statement[T]) -> T:
@@ -202,7 +202,7 @@ class BlockingTransaction:
     _pool: BlockingPool = field(repr=False)
 
     def run(self, statement: Statement[T]) -> list[T]:
-        with translated(statement.name):
+        with translated(statement.name, statement.schema):
             rows = self._pool.send(self.connection, statement.text.encode(), statement.params)
         return decoded(statement, rows)
 

@@ -103,7 +103,7 @@ class Database:
             except psycopg.Error as error:
                 wait = tries.wait_after(meaning(error))
                 if wait is None:
-                    raise translate(error, statement.name) from error
+                    raise translate(error, statement.name, statement.schema) from error
             await asyncio.sleep(wait)
 
     async def run_one(self, statement: Statement[T]) -> T:
@@ -181,7 +181,7 @@ class Transaction:
     _pool: Pool = field(repr=False)
 
     async def run(self, statement: Statement[T]) -> list[T]:
-        with translated(statement.name):
+        with translated(statement.name, statement.schema):
             rows = await self._pool.send(self.connection, statement.text.encode(), statement.params)
         return decoded(statement, rows)
 

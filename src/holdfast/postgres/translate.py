@@ -5,9 +5,17 @@ from contextlib import contextmanager
 
 import psycopg
 
-from holdfast.errors import Conflict, ConnectionFailed, ConnectionLost, DatabaseError, StatementFailed
+from holdfast.errors import (
+    Conflict,
+    ConnectionFailed,
+    ConnectionLost,
+    DatabaseError,
+    SchemaNotFound,
+    StatementFailed,
+)
 from holdfast.postgres.dsn import Dsn
-from holdfast.postgres.sqlstate import Meaning, meaning
+from holdfast.postgres.schema import Schema
+from holdfast.postgres.sqlstate import NOT_FOUND, Meaning, meaning
 
 
 class NoReply(psycopg.OperationalError):
@@ -17,8 +25,10 @@ class NoReply(psycopg.OperationalError):
         super().__init__(f"no reply within {seconds:g} s (reply_timeout)")
 
 
-def translate(error: psycopg.Error, doing: str) -> DatabaseError:
-    """What the failure of something that was sent means to its caller."""
+def translate(error: psycopg.Error, doing: str, schema: Schema | None = None) -> DatabaseError:
+    """What the failure of something that was sent means to its caller; `schema` is what a statement of ours
+    leans on.
+    """
     failure = meaning(error)
     if failure.is_outcome_unknown:
         return ConnectionLost(
@@ -26,6 +36,9 @@ def translate(error: psycopg.Error, doing: str) -> DatabaseError:
             f"({one_line(error)})",
             sqlstate=error.sqlstate,
         )
+    if schema is not None and error.sqlstate in NOT_FOUND:
+        reason = f"{doing}: {one_line(error)}"
+        return SchemaNotFound(schema=schema.name, reason=reason, sqlstate=error.sqlstate)
     kind = Conflict if failure.meaning is Meaning.CONFLICT else StatementFailed
     return kind(f"{doing}: {one_line(error)}", sqlstate=error.sqlstate)
 
@@ -37,11 +50,11 @@ def connection_failed(error: psycopg.Error, dsn: Dsn) -> ConnectionFailed:
 
 
 @contextmanager
-def translated(doing: str) -> Iterator[None]:
+def translated(doing: str, schema: Schema | None = None) -> Iterator[None]:
     try:
         yield
     except psycopg.Error as error:
-        raise translate(error, doing) from error
+        raise translate(error, doing, schema) from error
 
 
 def one_line(error: BaseException) -> str:

@@ -7,17 +7,9 @@ from contextlib import contextmanager
 
 from holdfast.errors import MissingPrivilege, SchemaError, SchemaNotFound
 from holdfast.postgres.schema import Schema
+from holdfast.postgres.sqlstate import NOT_FOUND
 from holdfast.postgres.statement import Statement
 
-_NOT_FOUND = frozenset(
-    {
-        "3F000",  # schema
-        "42P01",  # table, also when the whole schema is missing
-        "42703",  # column
-        "42704",  # type
-        "42883",  # function
-    }
-)
 _FORBIDDEN = "42501"
 _DEPTH = 5
 
@@ -37,7 +29,7 @@ def explained(statement: Statement[object]) -> Iterator[None]:
 def _misfit(sqlstate: str, reason: str, schema: Schema | None) -> SchemaError | None:
     if schema is None:
         return None
-    if sqlstate in _NOT_FOUND:
+    if sqlstate in NOT_FOUND:
         return SchemaNotFound(schema=schema.name, reason=reason, sqlstate=sqlstate)
     if sqlstate == _FORBIDDEN:
         remedy = f"its owner must grant usage on schema {schema.quoted} and rights on all that is in it"

@@ -56,8 +56,9 @@ def explained(schema: Schema, *, known: int) -> Iterator[None]:
         if meaning := refusal(error.sqlstate, primary_message(error), schema=schema, known=known):
             raise meaning from error
         raise
-    except (DatabaseError, SchemaNotFound) as error:
-        if meaning := refusal(error.sqlstate, str(error), schema=schema, known=known):
+    except DatabaseError as error:
+        message = error.reason if isinstance(error, SchemaNotFound) else str(error)
+        if meaning := refusal(error.sqlstate, message, schema=schema, known=known):
             raise meaning from error
         raise
 
