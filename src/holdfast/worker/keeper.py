@@ -15,8 +15,9 @@ from time import monotonic
 from holdfast.domain.transition import Release
 from holdfast.errors import DatabaseError
 from holdfast.postgres.blocking import BlockingDatabase
+from holdfast.postgres.conversation import hold_blocking
 from holdfast.postgres.schema import Schema
-from holdfast.storage.runs import Heartbeat, Settlement, renew, settle
+from holdfast.storage.runs import Heartbeat, Settlement, renew, settle_surely
 
 _log = logging.getLogger("holdfast.worker")
 
@@ -166,7 +167,7 @@ class LeaseKeeper:
         if lost:
             _log.warning("releasing %d runs that were claimed but never arrived", len(lost))
             releases = [Settlement(worker, unknown[run], run, Release()) for run in lost]
-            self._database.run(settle(self._schema, releases))
+            hold_blocking(settle_surely(self._schema, releases), self._database.run)
             self._call(self._on_released)
 
     def _call(self, function: Callable[..., None], *args: object) -> None:

@@ -22,7 +22,7 @@ from holdfast.postgres.migrations.version import explained, read_version
 from holdfast.postgres.notification import Gap, Notified
 from holdfast.postgres.schema import Schema
 from holdfast.storage.migrations import known_version
-from holdfast.storage.runs import Heartbeat, Settlement, renew, settle
+from holdfast.storage.runs import Heartbeat, Settlement, renew, settle_surely
 from holdfast.storage.workers import register, retire
 from holdfast.telemetry.events import Emitter, WorkerStarted, WorkerStopped, WorkerWasLost
 from holdfast.worker.attempts import Attempts
@@ -316,7 +316,7 @@ class Worker:
                     renew(self._schema, worker=worker, lease=self._options.beats.lease, runs=())
                 )
                 if left.unknown_runs:
-                    await database.run(settle(self._schema, _releases(worker, left)))
+                    await hold(settle_surely(self._schema, _releases(worker, left)), database.run)
                 async with database.transaction() as transaction:
                     await hold(retire(self._schema, worker=worker), transaction.run)
         self._emitter.emit(WorkerStopped(worker, released))
