@@ -9,7 +9,7 @@ from typing import Any
 
 def fingerprint(function: Callable[..., Any]) -> int:
     """Of the function, of all functions and methods of its module, and of what it names from its package."""
-    digest = hashlib.sha256(sys.version.encode())
+    digest = hashlib.sha256(sys.version.encode() + function.__qualname__.encode())
     for code in sorted(
         _codes(function), key=lambda code: (code.co_filename, code.co_firstlineno, code.co_name)
     ):
