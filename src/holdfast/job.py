@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, ParamSpec, TypeVar
 
 from holdfast.domain.duration import duration
 from holdfast.domain.job import NewJob, Policy
@@ -24,9 +24,8 @@ R_co = TypeVar("R_co", covariant=True)
 Length = str | timedelta
 
 
-@dataclass(frozen=True, slots=True)
-class Call(Generic[R_co]):
-    """A job with its arguments, ready to be enqueued together with others."""
+class Call(NamedTuple, Generic[R_co]):
+    """A job with its arguments, ready to be enqueued together with others. A tuple: there may be many."""
 
     kind: Kind
     job: NewJob
@@ -75,7 +74,14 @@ class Options:
             changes["keep"] = duration(self.keep, name="keep")
         return replace(own, **changes) if changes else own
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether a job with these is due at once, for ever, and need not be unique."""
+        return self.delay is None and self.at is None and self.deadline is None and self.unique is None
+
     def new_job(self, policy: Policy, args: str, parameters: Collection[str]) -> NewJob:
+        if self.is_plain:
+            return NewJob(policy, args)
         is_moment = isinstance(self.deadline, datetime)
         return NewJob(
             policy,
@@ -158,7 +164,7 @@ class Job(Generic[P, R]):
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
         """The job with these arguments, checked, to be given to `app.enqueue_many`."""
-        return self._plain.call(*args, **kwargs)
+        return self._plain._call(*args, **kwargs)  # noqa: SLF001  # its own; there is no conn to refuse
 
     async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
         """Write the job in a transaction of its own; `using(conn=…)` for yours."""

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Never, NoReturn, get_args, get_origin
 
 import msgspec
 
-from holdfast.codec.faithful import Comparison, Difference
+from holdfast.codec.faithful import Comparison, Difference, is_plainly_same
 from holdfast.codec.hints import Function, hints_of, name_of
 from holdfast.codec.hooks import from_json_types
 from holdfast.codec.storable import problem_with, takes_naive
@@ -31,7 +31,10 @@ class Shape:
     def changed(self, given: Mapping[str, Any], taken: msgspec.Struct) -> Difference | None:
         """What was given, against what was read back from its JSON."""
         for name, value in given.items():
-            if found := self.comparisons[name].difference(value, getattr(taken, name)):
+            read = getattr(taken, name)
+            if is_plainly_same(value, read):
+                continue
+            if found := self.comparisons[name].difference(value, read):
                 return found.under(name)
         return None
 

@@ -114,6 +114,8 @@ class Signature:
 
     def _bound(self, shape: Shape, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """By hand, as `inspect` takes several times as long: it is asked for its words when binding fails."""
+        if not kwargs and len(args) == len(shape.names) == len(shape.positional):
+            return dict(zip(shape.positional, args, strict=True))
         given = dict(zip(shape.positional, args, strict=False))
         given.update(kwargs)
         is_whole = len(given) == len(args) + len(kwargs)

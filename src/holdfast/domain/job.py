@@ -70,6 +70,8 @@ class NewJob:
     unique_key: str | None = None
 
     def __post_init__(self) -> None:
+        if self.is_plain:
+            return
         if self.delay is not None and self.delay < timedelta():
             raise InvalidInput(f"delay is {self.delay}: it must not be negative; leave it out to run now")
         if self.delay is not None and self.run_at is not None:
