@@ -25,6 +25,7 @@ class Scale:
     """How much of everything. The defaults are those of the targets."""
 
     seconds: float = 60
+    long_runs: int = 3
     window: float = 10
     blocked: int = 200_000
     promotions: int = 400_000
@@ -39,6 +40,7 @@ class Scale:
         """Large enough to run every line, too small to mean anything."""
         return cls(
             seconds=2,
+            long_runs=1,
             window=1,
             blocked=500,
             promotions=500,
