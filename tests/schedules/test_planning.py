@@ -289,3 +289,39 @@ def test_a_plan_that_waits_is_looked_at_again_soon_after_short_jobs_and_seldom_a
     standing = Standing("s", "", NOON - HOUR, active_since=NOON - timedelta(seconds=taken))
     look = decide_plans(HOURLY, read_rules(overlap="queue"), standing, NOON)
     assert look == Look((), None, NOON + timedelta(seconds=again))
+
+
+def test_of_plans_before_and_after_a_pause_only_the_latest_is_caught_up() -> None:
+    life = Life(HOURLY, Rules(), NOON - MINUTE, pause=Pause(NOON + MINUTE, NOON + 90 * MINUTE))
+    look = life.look(NOON + 3 * HOUR)
+    assert [(row.plan_time, row.decision, row.reason) for row in look.decided] == [
+        (NOON, "missed", "coalesced"),
+        (NOON + HOUR, "skipped", "paused"),
+        (NOON + 2 * HOUR, "missed", "coalesced"),
+        (NOON + 3 * HOUR, "fired", None),
+    ]
+
+
+def test_a_pass_fires_no_more_than_it_may_also_around_a_pause() -> None:
+    """Two before the pause and two after it, three in a pass: the last one follows at once."""
+    chosen = read_rules(missed="every", max_per_pass=3)
+    life = Life(HOURLY, chosen, NOON - MINUTE, pause=Pause(NOON + 61 * MINUTE, NOON + 150 * MINUTE))
+    now = NOON + 4 * HOUR
+    first = life.look(now)
+    assert [(row.plan_time - NOON) // HOUR for row in first.decided if row.run_at] == [0, 1, 3]
+    assert first.next_at == now
+    assert [(row.plan_time - NOON) // HOUR for row in life.look(now).decided] == [4]
+
+
+def test_the_window_and_the_lateness_include_their_ends() -> None:
+    standing = Standing("s", "", NOON - 9 * HOUR)
+    for chosen in (read_rules(missed="every", window="3h"), read_rules(missed="skip", max_lateness="3h")):
+        for now, oldest in ((NOON, NOON - 3 * HOUR), (NOON + TICK, NOON - 2 * HOUR)):
+            dropped, caught_up, *_ = decide_plans(HOURLY, chosen, standing, now).decided
+            assert (dropped.plan_time, caught_up.plan_time) == (oldest - HOUR, oldest)
+
+
+def test_a_plan_that_a_later_one_has_overtaken_counts_as_caught_up_however_short_the_time() -> None:
+    standing = Standing("s", "", NOON - timedelta(seconds=21))
+    look = decide_plans(Every(timedelta(seconds=10)), read_rules(missed="every"), standing, NOON)
+    assert [row.decision for row in look.decided] == ["caught_up", "caught_up", "fired"]
