@@ -29,7 +29,7 @@ def zone_named(name: str) -> ZoneInfo:
 def _unknown(name: str) -> str:
     known = {zone.lower(): zone for zone in available_timezones() - _OF_THE_MACHINE}
     cities = {zone.rpartition("/")[2].lower(): zone for zone in sorted(known.values())}
-    near = get_close_matches(name.lower(), [*known, *cities], n=1)
+    near = get_close_matches(name.lower(), [*known, *cities], n=1, cutoff=0.75)
     hint = f', such as "{(known | cities)[near[0]]}"' if near else ', such as "Europe/Oslo" or "UTC"'
     return f"time zone {name!r} is not known: give an IANA name{hint}"
 
