@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from holdfast.app import App
     from holdfast.domain.retry import Retry, exponential
     from holdfast.flows.flow import Flow
+    from holdfast.flows.machine import Done, Machine, Next, Step
     from holdfast.handle import Handle, JobStatus
     from holdfast.job import Call, Job
     from holdfast.postgres.options import PoolOptions
@@ -27,11 +28,14 @@ __all__ = [
     "Call",
     "Cancel",
     "Context",
+    "Done",
     "Fail",
     "Flow",
     "Handle",
     "Job",
     "JobStatus",
+    "Machine",
+    "Next",
     "Plan",
     "PlanRecord",
     "PoolOptions",
@@ -41,6 +45,7 @@ __all__ = [
     "Schedule",
     "Scope",
     "Snooze",
+    "Step",
     "WorkerOptions",
     "__version__",
     "exponential",
@@ -50,6 +55,7 @@ _HOMES = {
     "holdfast.app": ("App",),
     "holdfast.domain.retry": ("Retry", "exponential"),
     "holdfast.flows.flow": ("Flow",),
+    "holdfast.flows.machine": ("Done", "Machine", "Next", "Step"),
     "holdfast.handle": ("Handle", "JobStatus"),
     "holdfast.job": ("Call", "Job"),
     "holdfast.postgres.options": ("PoolOptions",),

@@ -15,6 +15,8 @@ from holdfast.domain.retry import Retry
 from holdfast.domain.timing import read_timing
 from holdfast.errors import InvalidInput
 from holdfast.flows.flow import Flow
+from holdfast.flows.machine import Machine
+from holdfast.flows.machine_steps import MachineSignature
 from holdfast.flows.wiring import callers_for, chores_for, payload_text
 from holdfast.handle import Handle
 from holdfast.job import Call, Job, Options
@@ -46,6 +48,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
 J = TypeVar("J", bound=Job[..., Any])
+M = TypeVar("M", bound=type[Machine[Any]])
 
 Length = str | timedelta
 
@@ -222,6 +225,61 @@ class App:
             return self._add(Kind(policy, function, signature, retry or Retry(), "flow", None, hooks))
 
         return FlowMaker(make) if function is None else make(function)
+
+    @overload
+    def machine(self, machine: M, /) -> M: ...
+    @overload
+    def machine(
+        self,
+        machine: None = None,
+        /,
+        *,
+        name: str | None = None,
+        queue: str = "default",
+        priority: int = 5,
+        retry: Retry | None = None,
+        timeout: Length | None = None,
+        keep: Length | None = None,
+        tags: Sequence[str] = (),
+        on_start: Hook | None = None,
+        on_success: Hook | None = None,
+        on_failure: ErrorHook | None = None,
+        on_dead: ErrorHook | None = None,
+        on_lease_lost: Hook | None = None,
+    ) -> Callable[[M], M]: ...
+    def machine(
+        self,
+        machine: M | None = None,
+        /,
+        *,
+        name: str | None = None,
+        queue: str = "default",
+        priority: int = 5,
+        retry: Retry | None = None,
+        timeout: Length | None = None,
+        keep: Length | None = None,
+        tags: Sequence[str] = (),
+        on_start: Hook | None = None,
+        on_success: Hook | None = None,
+        on_failure: ErrorHook | None = None,
+        on_dead: ErrorHook | None = None,
+        on_lease_lost: Hook | None = None,
+    ) -> Callable[[M], M] | M:
+        """Make a Machine a kind of job: `@app.machine`, or `@app.machine(queue="imports")`. Takes what
+        `app.flow` takes; `retry` and `timeout` are of a step that has none of its own.
+        """
+        asked = Options(priority=priority, queue=queue, tags=tags, retry=retry, timeout=timeout, keep=keep)
+        hooks = Hooks(on_start, on_success, on_failure, on_dead, on_lease_lost).over(self._hooks)
+
+        def make(machine: M) -> M:
+            signature = MachineSignature(machine)
+            policy = asked.policy(Policy(signature.name if name is None else name))
+            machine._job = self._add(  # noqa: SLF001  # its face
+                Kind(policy, machine, signature, retry or Retry(), "machine", None, hooks)
+            )
+            return machine
+
+        return make if machine is None else make(machine)
 
     def _add(self, kind: Kind) -> Job[..., Any]:
         if kind.name in self.kinds:

@@ -19,7 +19,7 @@ from holdfast.storage.operators import cancel
 from holdfast.worker.notifier import wishes
 
 # The database was away: nobody's attempt has failed.
-_AWAY = (ConnectionFailed, ConnectionLost, PoolTimeout, Conflict)
+AWAY = (ConnectionFailed, ConnectionLost, PoolTimeout, Conflict)
 
 
 class Recorder:
@@ -38,14 +38,14 @@ class Recorder:
         """All that a flow has done so far."""
         try:
             return await self._loads.put(job)
-        except _AWAY as error:
+        except AWAY as error:
             raise Interrupted(error) from error
 
     async def write(self, writing: Writing) -> None:
         """Committed when it returns, or LeaseLost."""
         try:
             is_written = await self._writings.put(writing)
-        except _AWAY as error:
+        except AWAY as error:
             raise Interrupted(error) from error
         if not is_written:
             raise lost(writing.fence, f'keep what step "{writing.name}" came to')
@@ -55,7 +55,7 @@ class Recorder:
         batcher = self._waits if flows.is_locking(waits) else self._sleeps
         try:
             answers = await batcher.put(waits)
-        except _AWAY as error:
+        except AWAY as error:
             raise Interrupted(error) from error
         if any(answer.status == "lost" for answer in answers):
             raise lost(waits[0].fence, f'wait for "{waits[0].name}"')
@@ -95,13 +95,13 @@ class Recorder:
     async def cancel(self, jobs: Sequence[int], reason: str) -> None:
         try:
             await hold(cancel(self.schema, jobs, reason=reason), self._database.run)
-        except _AWAY as error:
+        except AWAY as error:
             raise Interrupted(error) from error
 
     async def _run(self, statement: Statement[int]) -> list[int]:
         try:
             return await self._database.run(statement)
-        except _AWAY as error:
+        except AWAY as error:
             raise Interrupted(error) from error
 
     async def _load_all(self, jobs: list[int]) -> list[list[Recorded]]:

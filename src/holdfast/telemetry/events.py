@@ -18,6 +18,7 @@ class AttemptFact(NamedTuple):
     queue: str
     attempt: int
     max_attempts: int
+    step: str | None = None
 
 
 class AttemptStarted(NamedTuple):
@@ -40,6 +41,25 @@ class LeaseLost:
 
     of: AttemptFact
     doing: str
+
+
+@dataclass(frozen=True, slots=True)
+class StillRunning:
+    """An attempt was told to stop and runs on. Said once; its job and its slot stay taken until it ends."""
+
+    of: AttemptFact
+    told: str
+    is_thread: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LoopBlocked:
+    """The event loop did not run for a while. `by` is the attempt that blocks it, if it is one of ours."""
+
+    lasting: timedelta
+    by: AttemptFact | None
+    running: tuple[str, ...]
+    place: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +135,8 @@ Event = (
     AttemptStarted
     | AttemptEnded
     | LeaseLost
+    | StillRunning
+    | LoopBlocked
     | WorkerStarted
     | WorkerStopped
     | WorkerWasLost

@@ -18,8 +18,10 @@ from holdfast.telemetry.events import (
     HookFailed,
     LeadershipChanged,
     LeaseLost,
+    LoopBlocked,
     PlansMissed,
     ScheduleFailed,
+    StillRunning,
     WorkerStarted,
     WorkerStopped,
     WorkerWasLost,
@@ -28,6 +30,8 @@ from holdfast.telemetry.events import (
 logger = logging.getLogger("holdfast.worker")
 
 _BAD = ("failed", "expired")
+_THREAD = 'plain functions cannot be stopped, see isolate="process"'
+_STUBBORN = "its handler caught the CancelledError, and must raise it again"
 
 
 def log_event(event: Event) -> None:  # noqa: C901, PLR0912  # a line for each event
@@ -42,6 +46,17 @@ def log_event(event: Event) -> None:  # noqa: C901, PLR0912  # a line for each e
                 _line(level, f"attempt {event.outcome}", **_of(event.of), **_ending(event))
         case LeaseLost():
             _line(logging.WARNING, f"lease lost, could not {event.doing}", **_of(event.of))
+        case StillRunning(fact, told, is_thread):
+            why = _THREAD if is_thread else _STUBBORN
+            _line(logging.WARNING, f"still running after its {told}: {why}", **_of(fact))
+        case LoopBlocked(lasting, by, running, place):
+            _line(
+                logging.WARNING,
+                "event loop blocked: nothing else runs meanwhile",
+                lasting=compact(_rounded(lasting)),
+                at=place,
+                **({"running": ", ".join(running)} if by is None else _of(by)),
+            )
         case WorkerStarted(worker, queues, kinds, slots):
             _line(
                 logging.INFO,
@@ -80,7 +95,15 @@ def log_event(event: Event) -> None:  # noqa: C901, PLR0912  # a line for each e
 
 def _of(fact: AttemptFact) -> dict[str, object]:
     attempt = f"{fact.attempt}/{fact.max_attempts}"
-    return {"job": fact.job, "kind": fact.kind, "queue": fact.queue, "attempt": attempt, "run": fact.run}
+    step = {} if fact.step is None else {"step": fact.step}
+    return {
+        "job": fact.job,
+        "kind": fact.kind,
+        **step,
+        "queue": fact.queue,
+        "attempt": attempt,
+        "run": fact.run,
+    }
 
 
 def _ending(event: AttemptEnded) -> dict[str, object]:

@@ -33,6 +33,7 @@ class Held:
         "queue",
         "row",
         "run",
+        "step",
         "stop",
         "task",
         "worker",
@@ -53,6 +54,8 @@ class Held:
         self.is_completing = False
         self.task: asyncio.Task[None] | None = None
         self.on_stop: Callable[[Stop], None] | None = None
+        # Of a state machine: the name of the step that this run is about.
+        self.step: str | None = None
         self._fact: AttemptFact | None = None
 
     @property
@@ -60,14 +63,24 @@ class Held:
         """For telemetry. Made once: every attempt tells of its start and its end."""
         if self._fact is None:
             row = self.row
-            self._fact = AttemptFact(self.job, self.run, row.kind, self.queue, row.attempt, row.max_attempts)
+            self._fact = AttemptFact(
+                self.job, self.run, row.kind, self.queue, row.attempt, row.max_attempts, self.step
+            )
         return self._fact
+
+    def go_by(self, row: ClaimRow, kind: Kind, step: str) -> None:
+        """For a step that has a policy of its own: what follows is judged by it, and told of by its name."""
+        self.row, self.kind, self.step = row, kind, step
+        self._fact = None
 
     def tell_to_stop(self, reason: Stop) -> None:
         """A lost lease overrides whatever was said before: then nothing may be written any more. A commit
-        under way is not interrupted for that: its fence knows better.
+        under way is not interrupted for that: its fence knows better. A shutdown leaves the first reason, and
+        ends the patience with what runs on in spite of it.
         """
         if self.stop is not None and reason is not Stop.LOST:
+            if reason is Stop.SHUTDOWN and self.on_stop is None and self.task is not None:
+                self.task.cancel()
             return
         self.stop = reason
         if reason is Stop.LOST and self.is_completing:

@@ -11,7 +11,7 @@ from holdfast.domain.retry import Retry
 if TYPE_CHECKING:
     from holdfast.worker.context import Context
 
-Style = Literal["coroutine", "thread", "process", "flow"]
+Style = Literal["coroutine", "thread", "process", "flow", "machine"]
 Hook = Callable[["Context"], Awaitable[None] | None]
 ErrorHook = Callable[["Context", BaseException], Awaitable[None] | None]
 

@@ -1,0 +1,145 @@
+"""State machines as their author writes them: steps with typed fields, each of which names the next one."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, dataclass_transform
+
+from holdfast.domain.duration import duration
+from holdfast.domain.job import check_length
+from holdfast.domain.retry import Retry
+from holdfast.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as TypeVarWithDefault
+
+    from holdfast.domain.uniqueness import Unique
+    from holdfast.handle import Handle
+    from holdfast.job import Call, Job, Using
+    from holdfast.storage.jobs import OnConflict
+
+    # What a machine ends with: `class Import(Machine[Report])`; anything, if it does not say.
+    R = TypeVarWithDefault("R", default=Any)
+else:
+    R = TypeVar("R")
+
+D_co = TypeVar("D_co", covariant=True)
+
+Length = str | timedelta
+
+
+@dataclass_transform(frozen_default=True)
+class Step:
+    """One step of a machine: a frozen dataclass, whose fields are kept, and a method `run`, a coroutine or a
+    plain one, which takes nothing or the Context, and returns Next or Done.
+
+    `class Download(Step, retry=Retry(max_attempts=5), timeout="30s")`: how often this step is tried, and how
+    long one try may take; else as the machine says, whose timeout is the limit in any case.
+    """
+
+    _retry: ClassVar[Retry | None] = None
+    _timeout: ClassVar[timedelta | None] = None
+
+    def __init_subclass__(cls, *, retry: Retry | None = None, timeout: Length | None = None) -> None:
+        super().__init_subclass__()
+        if retry is not None:
+            if not isinstance(retry, Retry):
+                raise InvalidInput(f"the retry of {cls.__name__} is {retry!r}: give a Retry(max_attempts=…)")
+            cls._retry = retry
+        if timeout is not None:
+            cls._timeout = duration(timeout, name=f"the timeout of {cls.__name__}")
+            check_length("timeout", cls._timeout)
+        dataclass(frozen=True)(cls)
+
+
+@dataclass(frozen=True, slots=True)
+class Next:
+    """What a step returns to go on: `Next(Parse(path))`, or later, with no worker held meanwhile,
+    `Next(Poll(), after="10m")`. The new step has all of its tries.
+    """
+
+    step: Step
+    after: Length | None = None
+
+    @property
+    def delay(self) -> timedelta | None:
+        """InvalidInput if it is no length of time that can be waited for."""
+        if self.after is None:
+            return None
+        delay = duration(self.after, name="after")
+        check_length("after", delay)
+        if delay < timedelta():
+            raise InvalidInput(f"after is {self.after!r}: it must not be negative")
+        return delay
+
+
+@dataclass(frozen=True, slots=True)
+class Done(Generic[D_co]):
+    """What the last step returns, with the machine's result: `Done(report)`, or `Done(None)`."""
+
+    result: D_co
+
+
+class Machine(Generic[R]):
+    """A job of explicit steps, written as classes inside of it. `@app.machine` makes it known to an app;
+    `await Import.enqueue(Import.Download(url))` starts one. `class Import(Machine[Report])` says what it
+    ends with.
+    """
+
+    _job: ClassVar["Job[[Step], Any] | None"] = None
+
+    @classmethod
+    async def enqueue(cls, step: Step, /) -> "Handle[R]":
+        """Start a machine at this step, in a transaction of its own; `using(conn=…)` for yours."""
+        return await cls._registered().enqueue(step)
+
+    @classmethod
+    def enqueue_sync(cls, step: Step, /) -> "Handle[R]":
+        """The same, blocking."""
+        return cls._registered().enqueue_sync(step)
+
+    @classmethod
+    def call(cls, step: Step, /) -> "Call[R]":
+        """A start at this step, to be given to `app.enqueue_many` or to a schedule."""
+        return cls._registered().call(step)
+
+    @classmethod
+    def using(
+        cls,
+        *,
+        conn: object = None,
+        delay: Length | None = None,
+        at: datetime | None = None,
+        priority: int | None = None,
+        queue: str | None = None,
+        unique: "Unique | None" = None,
+        on_conflict: "OnConflict" = "existing",
+        deadline: Length | datetime | None = None,
+        tags: Sequence[str] | None = None,
+        retry: Retry | None = None,
+        timeout: Length | None = None,
+        keep: Length | None = None,
+    ) -> "Using[[Step], R]":
+        """The same with options, those of `job.using`. A step's own `retry` wins over the one given here."""
+        return cls._registered().using(
+            conn=conn,
+            delay=delay,
+            at=at,
+            priority=priority,
+            queue=queue,
+            unique=unique,
+            on_conflict=on_conflict,
+            deadline=deadline,
+            tags=tags,
+            retry=retry,
+            timeout=timeout,
+            keep=keep,
+        )
+
+    @classmethod
+    def _registered(cls) -> "Job[[Step], Any]":
+        # Its own: a machine that another one is derived from may be known to an app, too.
+        job: Job[[Step], Any] | None = vars(cls).get("_job")
+        if job is None:
+            raise InvalidInput(f"{cls.__name__} is no machine of an app yet: write @app.machine above it")
+        return job

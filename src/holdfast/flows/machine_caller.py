@@ -1,0 +1,161 @@
+"""How a machine is called: the step that it has come to is read, run, and followed by what it returns."""
+
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+
+from holdfast.domain.backoff import to_json
+from holdfast.domain.outcome import Failed, Released
+from holdfast.domain.outcome import Undecodable as NotDecoded
+from holdfast.errors import InvalidInput, Undecodable
+from holdfast.flows.batcher import Batcher
+from holdfast.flows.ends import Interrupted
+from holdfast.flows.machine import Done, Next, Step
+from holdfast.flows.machine_steps import MachineSignature, StepKind
+from holdfast.flows.recorder import AWAY, lost
+from holdfast.flows.steps import Steps
+from holdfast.postgres.database import Database
+from holdfast.postgres.schema import Schema
+from holdfast.storage.flows import Fence
+from holdfast.storage.machines import Move, Moved, StoredStep, load_steps, move
+from holdfast.worker.asks import CameTo, Snooze
+from holdfast.worker.context import Context
+from holdfast.worker.failures import from_error
+from holdfast.worker.held import Held
+from holdfast.worker.notifier import LEADER, Notifier
+from holdfast.worker.threads import JobThreads
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """A machine's step, read, with its fields as they are stored and its number on the machine's way."""
+
+    kind: StepKind
+    step: Step
+    fields: str
+    place: int
+
+
+class Machines:
+    """A Caller like those for coroutines and threads."""
+
+    def __init__(self, database: Database, schema: Schema, threads: JobThreads, notifier: Notifier) -> None:
+        self._database = database
+        self._schema = schema
+        self._threads = threads
+        self._notifier = notifier
+        self._steps: dict[int, Steps] = {}
+        self._loads = Batcher(self._load_all)
+        self._moves = Batcher(self._move_all)
+
+    async def call(self, held: Held, context: Context, arguments: dict[str, Any]) -> Any:
+        signature = held.kind.signature
+        assert isinstance(signature, MachineSignature), "app.machine makes it"  # noqa: S101  # a mistake of ours
+        try:
+            standing = await self._standing(held, signature, arguments["first"])
+            _go_by(held, standing)
+            answer = await self._run(held, context, standing)
+            match answer:
+                case Done(result):
+                    return result
+                case Next():
+                    await self._go_on(held, context, standing, _move(held, signature, standing, answer))
+                    return None
+        except Interrupted as error:
+            raise CameTo(Released()) from error
+        except InvalidInput as error:
+            # It would only be met again.
+            raise _for_good(error) from error
+        raise _for_good(
+            TypeError(
+                f"{signature.name}.{standing.kind.name}.run() returned {answer!r}: return Next(…) or Done(…)"
+            )
+        )
+
+    def is_still_running(self, held: Held) -> Future[Any] | None:
+        return self._steps.pop(held.run).outlived if held.run in self._steps else None
+
+    async def _standing(self, held: Held, signature: MachineSignature, first: str) -> Standing:
+        try:
+            stored = await self._loads.put(held.job)
+        except AWAY as error:
+            raise Interrupted(error) from error
+        age = held.row.started_at - held.row.created_at if stored is None else stored.age
+        try:
+            name, fields = signature.first(first) if stored is None else (stored.name, stored.fields)
+            kind = signature.kind_named(name, fields)
+            return Standing(kind, kind.decode(fields), fields, 1 if stored is None else stored.place)
+        except Undecodable as error:
+            raise CameTo(NotDecoded(from_error(error, "decode_error"), age)) from error
+
+    async def _run(self, held: Held, context: Context, standing: Standing) -> Any:
+        steps = self._steps[held.run] = Steps(self._threads)
+        step = standing.step
+        args = (context,) if standing.kind.takes_context else ()
+        run: Any = step.run  # type: ignore[attr-defined]  # it was looked for when the machine was registered
+        return await steps.run(run, args, {}, step._timeout)  # noqa: SLF001  # said by its class
+
+    async def _go_on(self, held: Held, context: Context, standing: Standing, asked: Move) -> None:
+        # From before the lease goes until it is known whether it went: its absence is then no sign of a loss.
+        held.is_completing = True
+        try:
+            answer = await self._moves.put(asked)
+        except AWAY as error:
+            held.is_completing = False
+            raise Interrupted(error) from error
+        except BaseException:
+            held.is_completing = False
+            raise
+        if answer == "moved":
+            # The attempt has ended by our own commit; what it came to is in the ledger.
+            context._is_completed, context._own_outcome = True, "snoozed"  # noqa: SLF001  # its other half
+            self._notifier.tell({LEADER if asked.delay else held.queue})
+            return
+        held.is_completing = False
+        if answer == "stop":
+            # Settled as one that wants to go on, it is cancelled, or expired.
+            raise Snooze(timedelta())
+        raise lost(asked.fence, f'go on from "{standing.kind.name}" to "{asked.next_name}"')
+
+    async def _load_all(self, jobs: list[int]) -> list[StoredStep | None]:
+        rows = await self._database.run(load_steps(self._schema, sorted(set(jobs))))
+        by_job = {row.job: row for row in rows}
+        return [by_job.get(job) for job in jobs]
+
+    async def _move_all(self, moves: list[Move]) -> list[str]:
+        rows: list[Moved] = await self._database.run(move(self._schema, moves))
+        by_run = {row.run: row.answer for row in rows}
+        return [by_run[each.fence.run] for each in moves]
+
+
+def _go_by(held: Held, standing: Standing) -> None:
+    """From here on this run is judged by the step's own policy, if it has one, and told of by its name."""
+    retry = standing.step._retry  # noqa: SLF001  # said by its class
+    row, kind = held.row, held.kind
+    if retry is not None:
+        backoff = None if callable(retry.backoff) else to_json(retry.stored)
+        row, kind = (
+            row._replace(max_attempts=retry.max_attempts, backoff=backoff),
+            replace(kind, retry=retry),
+        )
+    held.go_by(row, kind, standing.kind.name)
+
+
+def _move(held: Held, signature: MachineSignature, standing: Standing, answer: Next) -> Move:
+    """Raises InvalidInput if the next step cannot be stored."""
+    kind = signature.kind_of(answer.step)
+    fence = Fence(held.worker, held.job, held.run)
+    return Move(
+        fence,
+        standing.kind.name,
+        standing.place,
+        standing.fields,
+        kind.name,
+        kind.encode(answer.step),
+        answer.delay,
+    )
+
+
+def _for_good(error: Exception) -> CameTo:
+    return CameTo(Failed(from_error(error), is_retryable=False))

@@ -1,0 +1,61 @@
+-- Move state machines on, one element of each array for each run: the step that has ended is kept as done, the next one
+-- is what the job is at from now on, with all its tries (attempt 0), in ready or, after a delay, in scheduled.
+-- The fence is (worker, job, run) in lease, locked first, in ascending order, and deleted. A step that a machine comes to
+-- again takes the place of its earlier visit: one row for each step, however often a machine goes round.
+-- The ledger has a row for each move, not final, with the names of both steps as its result.
+-- Answers moved, stop (it is to end: cancelled, or past its deadline; nothing was written) or lost.
+with clock as materialized (
+  select coalesce(%(now)s::timestamptz, statement_timestamp()) as now
+), asked as materialized (
+  select * from unnest(
+    %(workers)s::bigint[], %(jobs)s::bigint[], %(runs)s::bigint[], %(names)s::text[], %(places)s::int[],
+    %(fields)s::text[], %(next_names)s::text[], %(next_fields)s::text[], %(delays)s::interval[]
+  ) as a (worker, job, run, name, place, fields, next_name, next_fields, delay)
+), held as materialized (
+  select a.*, l.lease, l.attempt, l.started_at, j.kind, j.queue, j.deadline_at,
+         l.cancel_requested_at is not null or coalesce(j.deadline_at <= clock.now, false) as is_to_end
+    from clock, (select * from asked order by job) a
+   cross join lateral (
+     select ctid as lease, attempt, started_at, cancel_requested_at from {schema}.lease
+      where worker = a.worker and job = a.job and run = a.run
+        for update) l
+   cross join lateral (select kind, queue, deadline_at from {schema}.job where id = a.job offset 0) j
+), moving as materialized (
+  select * from held where not is_to_end
+), gone as (
+  delete from {schema}.lease l using moving m where l.ctid = m.lease
+), written as (
+  insert into {schema}.ledger
+         (job, run, started_at, finished_at, worker, outcome, attempt, is_final, queue, kind, result)
+  select job, run, started_at, clock.now, worker, 'snoozed', attempt, false, queue, kind,
+         jsonb_build_object('step', name, 'next', next_name)
+    from moving, clock
+), kept as (
+  insert into {schema}.checkpoint as c (job, name, kind, place, written_at, is_done, value)
+  select job, name, 'state', place, clock.now, true, fields::jsonb from moving, clock where name <> next_name
+  union all
+  select job, next_name, 'state', place + 1, clock.now, false, next_fields::jsonb from moving, clock
+  on conflict (job, name) do update
+     set place = excluded.place, written_at = excluded.written_at, is_done = excluded.is_done, value = excluded.value
+), later as (
+  insert into {schema}.scheduled (job, run_at, deadline_at, attempt)
+  select job, clock.now + delay, deadline_at, 0 from moving, clock where delay > interval '0'
+), placed as (
+  insert into {schema}.ready (queue, priority, job, segment, kind, attempt, deadline_at)
+  select m.queue, j.priority, m.job, (select current from {schema}.ring order by version desc limit 1),
+         m.kind, 0, m.deadline_at
+    from moving m
+   -- Locked so that it is the newest: it may have been changed while we waited for the lease.
+   cross join lateral (select priority from {schema}.job where id = m.job for share) j
+   where coalesce(m.delay, interval '0') <= interval '0'
+), counted as (
+  insert into {schema}.tally (minute, outcome, queue, kind, runs, run_time)
+  select date_trunc('minute', clock.now), 'snoozed', t.queue, t.kind, t.runs, t.run_time
+    from clock,
+         lateral (select queue, kind, count(*) as runs, sum(clock.now - started_at) as run_time
+                    from moving group by queue, kind) t
+)
+select a.run,
+       case when h.run is null then 'lost' when h.is_to_end then 'stop' else 'moved' end as answer
+  from asked a
+  left join held h on h.run = a.run
