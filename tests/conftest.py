@@ -26,6 +26,8 @@ SETTINGS = {
     "max_connections": "200",
     "max_prepared_transactions": "5",
     "autovacuum_naptime": "5s",
+    # A connection that a killed worker was about to make keeps its database from being dropped for so long.
+    "authentication_timeout": "15s",
 }
 
 _ROOM = 4 * 1024**3

@@ -29,5 +29,5 @@ async def app(dsn: str) -> AsyncIterator[App]:
 def books(dsn: str) -> str:
     """The database, with a table to count effects in."""
     with psycopg.connect(dsn) as connection:
-        connection.execute("create table effect (name text not null)")
+        connection.execute("create table deed (name text not null)")
     return dsn

@@ -14,7 +14,7 @@ NEVER_MIND = Retry(max_attempts=100, backoff="0s")
 
 
 async def effect(conn: psycopg.AsyncConnection[Any], name: str) -> str:
-    await conn.execute("insert into effect values (%s)", [name])
+    await conn.execute("insert into deed values (%s)", [name])
     return name
 
 
@@ -159,6 +159,6 @@ def effects(books: str) -> list[str]:
     """Those since the last time that somebody asked."""
     with psycopg.connect(books) as connection:
         assert flaws(connection) == {}
-        names = [name for (name,) in connection.execute("select name from effect order by name")]
-        connection.execute("truncate effect")
+        names = [name for (name,) in connection.execute("select name from deed order by name")]
+        connection.execute("truncate deed")
         return names
