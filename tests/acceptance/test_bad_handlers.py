@@ -223,11 +223,11 @@ async def test_a_thread_past_its_timeout_sees_it_and_keeps_its_slot_until_it_end
         async with working(app, slots=1):
             handle = await ponder.enqueue()
             await until(told.is_set, "the thread is told")
-            await books.all_finished(1)
-            assert ledger(app, books, handle.id)[0]["error"]["code"] == "timeout"
             follower = await follow.enqueue()
             waited = asyncio.create_task(follower.result("20s"))
             await asyncio.wait([waited], timeout=0.5)
-            assert books.state(follower.id) == "ready"
+            assert (books.state(handle.id), books.state(follower.id)) == ("running", "ready")
             may_end.set()
             await waited
+            await books.all_finished(2)
+    assert ledger(app, books, handle.id)[0]["error"]["code"] == "timeout"

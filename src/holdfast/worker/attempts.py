@@ -7,6 +7,7 @@ import inspect
 import math
 import random
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
 from datetime import timedelta
 from time import monotonic
 from typing import Any
@@ -22,9 +23,9 @@ from holdfast.domain.transition import Retry as RetryJob
 from holdfast.domain.transition import Snooze as SnoozeJob
 from holdfast.errors import LeaseLost, Undecodable
 from holdfast.storage.runs import Answer, ClaimRow, Saving
-from holdfast.telemetry.events import AttemptEnded, AttemptStarted, Emitter, HookFailed
+from holdfast.telemetry.events import AttemptEnded, AttemptStarted, Emitter, HookFailed, StillRunning
 from holdfast.telemetry.events import LeaseLost as LeaseWasLost
-from holdfast.worker.asks import CameTo, Cancel, Fail, RetryLater, Snooze
+from holdfast.worker.asks import Ask, CameTo, Cancel, Fail, RetryLater, Snooze
 from holdfast.worker.callers import Caller
 from holdfast.worker.completion import Completion
 from holdfast.worker.context import Context, current
@@ -32,11 +33,14 @@ from holdfast.worker.failures import from_error
 from holdfast.worker.held import Held, Stop
 from holdfast.worker.kind import Kinds, Style
 from holdfast.worker.notifier import LEADER
+from holdfast.worker.outliving import Outliving
 from holdfast.worker.settler import Ending, Settler
 from holdfast.worker.slots import Slots
 
 Complete = Callable[[Context, Any], Completion]
 _NOTHING_TO_KEEP = Succeeded()
+_PATIENCE_SECONDS = 2.0
+_ON_REQUEST = (Stop.TIMEOUT, Stop.CANCEL)
 HookCall = tuple[str, Callable[..., Any] | None, tuple[object, ...]]
 
 
@@ -66,6 +70,7 @@ class Attempts:
         self._timer_at = math.inf
         self._hooks: set[asyncio.Task[None]] = set()
         self.held: dict[int, Held] = {}
+        self._outliving = Outliving()
 
     def begin(self, worker: int, queue: str, row: ClaimRow) -> None:
         held = Held(worker, queue, row, self._kinds[row.kind])
@@ -88,7 +93,7 @@ class Attempts:
         """Somebody wants these runs cancelled."""
         for run in runs:
             if held := self.held.get(run):
-                held.tell_to_stop(Stop.CANCEL)
+                self._stop_soon(held, Stop.CANCEL)
 
     def lose(self, runs: list[int]) -> None:
         """These runs were taken away one by one: by the leader, past their timeout, or they are settled."""
@@ -123,19 +128,39 @@ class Attempts:
         now = monotonic()
         for held in list(self.held.values()):
             if held.overdue_at <= now:
-                held.tell_to_stop(Stop.TIMEOUT)
+                self._stop_soon(held, Stop.TIMEOUT)
         left = [held.overdue_at for held in self.held.values() if held.stop is None]
         if left:
             self._wait_until(min(left))
 
+    def _stop_soon(self, held: Held, reason: Stop) -> None:
+        """Tell it, and look a little later whether it has heeded that."""
+        if held.stop is None:
+            held.tell_to_stop(reason)
+            self._loop.call_later(_PATIENCE_SECONDS, self._say_still_running, held, reason)
+
+    def _say_still_running(self, held: Held, told: Stop) -> None:
+        if held.stop is told and held.task is not None and not held.task.done():
+            is_thread = held.kind.style == "thread"
+            self._emitter.emit(StillRunning(held.fact, told.value, is_thread))
+
     async def _attempt(self, held: Held) -> None:
         context = Context(held, save_progress=self._save_progress, complete=self._complete)
+        if held.job in self._outliving:
+            self._slots.give_back(held.queue)
+            put_off = self._outliving.put_off(held.job)
+            self._settler.put(Ending(held, put_off, None, context, None, self._settled))
+            return
         caller = self._callers[held.kind.style]
         error: BaseException | None = None
+        thread: Future[Any] | None = None
         try:
             outcome, error = await self._outcome(held, context, caller)
+            thread = caller.is_still_running(held)
+            if thread is not None and not context._is_completed:  # noqa: SLF001  # as below
+                await self._outliving.end(held, thread)
         finally:
-            self._free_slot(held, caller)
+            self._free_slot(held, thread)
         if context._is_completed:  # noqa: SLF001  # it was settled in the handler's own transaction
             self._after_own_commit(held, context, error)
             return
@@ -167,7 +192,15 @@ class Attempts:
         except asyncio.CancelledError as error:
             return self._stopped(held, error), error
         except (Exception, SystemExit) as error:  # noqa: BLE001  # whatever a handler raises ends its attempt, not us
-            return self._raised(held, error), error
+            is_stopped = held.stop in _ON_REQUEST and not isinstance(error, Ask)
+            return self._stopped(held, error) if is_stopped else self._raised(held, error), error
+        return self._returned(held, result)
+
+    def _returned(self, held: Held, result: Any) -> tuple[Outcome, BaseException | None]:
+        """A success wins over a cancel request, but not over a timeout: too long is too long."""
+        if held.stop is Stop.TIMEOUT:
+            late = TimeoutError("it returned after its timeout")
+            return self._stopped(held, late), late
         if result is None:
             return _NOTHING_TO_KEEP, None
         encoded = held.kind.signature.encode_result(result)
@@ -302,16 +335,11 @@ class Attempts:
         saving = Saving(held.worker, held.job, held.run, progress=text)
         self._loop.call_soon_threadsafe(self._settler.put_saving, saving)
 
-    def _free_slot(self, held: Held, caller: Caller) -> None:
-        zombie = caller.is_still_running(held)
-        if zombie is None:
+    def _free_slot(self, held: Held, thread: "Future[Any] | None") -> None:
+        if thread is None or thread.done():
             self._slots.give_back(held.queue)
         else:
-            zombie.add_done_callback(lambda _: self._give_back_later(held.queue))
-
-    def _give_back_later(self, queue: str) -> None:
-        if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self._slots.give_back, queue)
+            self._outliving.remember(held, thread, self._slots.give_back)
 
 
 def _failure_and_delay(transition: Transition) -> tuple[Failure | None, timedelta | None]:

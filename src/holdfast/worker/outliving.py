@@ -1,0 +1,72 @@
+"""Threads that outlive what was asked of them. Nobody can stop a thread, so that a job must not begin again
+beside its own: its run is not settled before the thread ends, and one that was taken away is remembered.
+"""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import Future
+from contextlib import suppress
+from datetime import timedelta
+from time import monotonic
+from typing import Any
+
+from holdfast.domain.failure import Failure
+from holdfast.domain.transition import Snooze
+from holdfast.worker.held import Held, Stop
+
+_AT_ONCE = (Stop.LOST, Stop.SHUTDOWN)
+_SHORTEST = timedelta(seconds=5)
+_LONGEST = timedelta(minutes=5)
+
+
+class Outliving:
+    """Used on the event loop. Knows, by job, since when a thread goes on that was told to stop."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._since: dict[int, float] = {}
+
+    def __contains__(self, job: int) -> bool:
+        return job in self._since
+
+    async def end(self, held: Held, thread: "Future[Any]") -> None:
+        """Wait for it; unless its run was taken away, or the process ends."""
+        ended = asyncio.Event()
+        # From now on: another run may be claimed before we hear that this one was taken away.
+        self._since[held.job] = monotonic()
+        thread.add_done_callback(lambda _: self._on_loop(ended.set))
+        while not ended.is_set() and held.stop not in _AT_ONCE:
+            told = held.stop
+            try:
+                await ended.wait()
+            except asyncio.CancelledError:
+                # Told to stop meanwhile, it is waited for still. If nothing new was said, patience is over;
+                # what the run came to is handed over without waiting for anything more.
+                if held.stop is told:
+                    break
+        if thread.done():
+            self._since.pop(held.job, None)
+
+    def remember(self, held: Held, thread: "Future[Any]", then: Callable[[str], None]) -> None:
+        """Until it ends; `then` gives the slot of its queue back."""
+
+        def ended() -> None:
+            self._since.pop(held.job, None)
+            then(held.queue)
+
+        self._since.setdefault(held.job, monotonic())
+        thread.add_done_callback(lambda _: self._on_loop(ended))
+
+    def put_off(self, job: int) -> Snooze:
+        """What happens to another run of such a job: it waits as long again as the thread has gone on for."""
+        since = timedelta(seconds=monotonic() - self._since[job])
+        failure = Failure(
+            "an earlier run, which was taken away, still runs in this process: plain functions cannot be "
+            'stopped, see isolate="process"',
+            "timeout",
+        )
+        return Snooze(min(max(since, _SHORTEST), _LONGEST), failure)
+
+    def _on_loop(self, function: Callable[[], None]) -> None:
+        with suppress(RuntimeError):  # the loop has ended
+            self._loop.call_soon_threadsafe(function)
