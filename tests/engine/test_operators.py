@@ -59,7 +59,7 @@ def test_a_running_job_gets_a_request_that_its_worker_learns_of_and_answers(dsn:
     [claimed] = engine.claim(worker)
     with psycopg.connect(dsn, autocommit=True) as listener:
         listener.execute('listen "holdfast.cancel"')
-        assert cancel(engine, job) == {job: "requested"}
+        assert cancel(engine, job, reason="ordered twice") == {job: "requested"}
         [told] = listener.notifies(timeout=10, stop_after=1)
         assert told.payload == str(worker)
     beat = runs.renew(SCHEMA, worker=worker, lease=A_MINUTE, runs=[claimed.run], now=engine.now)
@@ -68,9 +68,25 @@ def test_a_running_job_gets_a_request_that_its_worker_learns_of_and_answers(dsn:
     assert found is not None
     assert (found.state, found.cancel_requested_at) == ("running", START)
     engine.pass_time(A_MINUTE)
-    assert cancel(engine, job) == {job: "requested"}  # asking again does not move the time
+    assert cancel(engine, job) == {job: "requested"}  # asking again moves neither the time nor the reason
     assert engine.settle(worker, claimed, Cancel(Failure("gave up", "cancelled"))).outcome == "cancelled"
     assert cancel(engine, job) == {job: "final"}
+    [entry] = engine.run(operators.history(SCHEMA, job))
+    assert json.loads(entry.error or "") == {"code": "cancelled", "message": "ordered twice"}
+
+
+def test_a_retry_that_a_request_cancels_keeps_its_traceback_and_says_why(engine: Engine) -> None:
+    job, worker = engine.enqueue(), engine.worker()
+    [claimed] = engine.claim(worker)
+    cancel(engine, job, reason="ordered twice")
+    failure = Failure("broke", "handler_error", "ValueError", "line 1")
+    assert engine.settle(worker, claimed, Retry(A_MINUTE, failure)).outcome == "cancelled"
+    [entry] = engine.run(operators.history(SCHEMA, job))
+    assert json.loads(entry.error or "") == {
+        "code": "cancelled",
+        "message": "ordered twice",
+        "traceback": "line 1",
+    }
 
 
 def test_many_jobs_are_answered_one_by_one(engine: Engine) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from holdfast.domain.failure import Failure, storable
+from holdfast.domain.failure import MESSAGE_LIMIT, Failure, storable
 from holdfast.domain.job import check_ids, check_length, check_name, check_priority, check_time
 from holdfast.errors import InvalidInput
 from holdfast.postgres.conversation import Conversation, ask
@@ -103,10 +103,13 @@ def cancel(
     """End what waits, ask what runs to end. Answers cancelled, requested, final, unknown or busy."""
     keep = retention or Retention()
     error = Failure(reason, "cancelled").to_json()
+    told = storable(reason)[:MESSAGE_LIMIT]
     return (
         yield from _until_found(
             jobs,
-            lambda left: _CANCEL.with_params(schema, jobs=left, keep_other=keep.other, error=error, now=now),
+            lambda left: _CANCEL.with_params(
+                schema, jobs=left, keep_other=keep.other, error=error, reason=told, now=now
+            ),
         )
     )
 

@@ -184,7 +184,8 @@ CREATE TABLE holdfast.lease (
     started_at timestamp with time zone NOT NULL,
     timeout_at timestamp with time zone NOT NULL,
     cancel_requested_at timestamp with time zone,
-    attempt smallint NOT NULL
+    attempt smallint NOT NULL,
+    cancel_reason text
 )
 WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='1000');
 

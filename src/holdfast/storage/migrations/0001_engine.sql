@@ -94,6 +94,7 @@ create table {schema}.lease (
   timeout_at          timestamptz not null,
   cancel_requested_at timestamptz,
   attempt             smallint not null,
+  cancel_reason       text,
   primary key (worker, job)
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 1000);
 

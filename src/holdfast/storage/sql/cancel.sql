@@ -42,7 +42,8 @@ with clock as materialized (
   delete from {schema}.wait where job = any(array(select job from out_of_waiting))
 ), requested as (
   update {schema}.lease l
-     set cancel_requested_at = coalesce(l.cancel_requested_at, clock.now)
+     set cancel_requested_at = coalesce(l.cancel_requested_at, clock.now),
+         cancel_reason = case when l.cancel_requested_at is null then %(reason)s::text else l.cancel_reason end
     from in_lease i, clock
    where l.ctid = i.place
   returning l.job, l.worker

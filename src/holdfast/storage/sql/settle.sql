@@ -4,7 +4,8 @@
 -- A run that is not there any more was settled before (the ledger has it: already) or taken away by a rescue
 -- (lost); so is one whose job is gone. One that somebody ended while we waited is moving: what became of it is
 -- told to a new statement.
--- A cancel request turns retry, snooze and release into cancelled; a passed deadline turns them into expired.
+-- A cancel request turns retry, snooze and release into cancelled, and its reason is the error's message; a passed
+-- deadline turns them into expired.
 -- Keys that somebody has locked are left behind: enqueue takes such a key over, and prune sweeps it.
 -- The end of a flow's child leaves a wake-up for the flow, that of a flow with open calls one for these.
 with clock as materialized (
@@ -22,10 +23,10 @@ with clock as materialized (
      and run = (select runs from asked)[width_bucket(run, (select runs from asked))]
      and job = (select jobs from asked)[width_bucket(run, (select runs from asked))]
      and worker = (select workers from asked)[width_bucket(run, (select runs from asked))]
-  returning worker, job, run, attempt, started_at, cancel_requested_at,
+  returning worker, job, run, attempt, started_at, cancel_requested_at, cancel_reason,
             width_bucket(run, (select runs from asked)) as place
 ), ended as materialized (
-  select g.worker, g.job, g.run, g.place, g.attempt, g.started_at,
+  select g.worker, g.job, g.run, g.place, g.attempt, g.started_at, g.cancel_reason,
          j.kind, j.queue, j.deadline_at, j.unique_key, j.keep, j.parent,
          case when asked.outcomes[g.place] is null then 'succeeded'
               when asked.outcomes[g.place] not in ('retried', 'snoozed', 'released') then asked.outcomes[g.place]
@@ -52,7 +53,14 @@ with clock as materialized (
                                                            else %(keep_other)s::interval end)
          end,
          worker, outcome, attempt, outcome not in ('retried', 'snoozed', 'released'), queue, kind,
-         flags[place], errors[place]::jsonb, results[place]::jsonb
+         flags[place],
+         case when outcome = 'cancelled' and cancel_reason is not null
+              then coalesce(errors[place]::jsonb, '{}') - 'type' || jsonb_build_object('message', cancel_reason, 'code',
+                   case when errors[place]::jsonb ->> 'code' in ('lease_lost', 'stale_timeout')
+                        then errors[place]::jsonb ->> 'code' else 'cancelled' end)
+              else errors[place]::jsonb
+         end,
+         results[place]::jsonb
     from asked, clock, ended
 ), later as (
   insert into {schema}.scheduled (job, run_at, deadline_at, attempt)
