@@ -1,13 +1,16 @@
-"""A handler that blocks the event loop for longer than the lease loses nothing."""
+"""A handler that blocks the event loop for longer than the lease loses nothing, and is named."""
 
 import asyncio
+import time
 from typing import Any
 
 import pytest
 
 from acceptance.books import Books, until
+from acceptance.inside import working
 from acceptance.locks import is_quiet, locked, someone_waits
 from acceptance.workers import Workers
+from holdfast import App
 
 
 @pytest.mark.requirement("S1.12", "S4.15")
@@ -53,3 +56,20 @@ async def test_a_claim_that_is_answered_while_the_loop_is_blocked_is_not_given_b
     assert books.executions(claimed.id) == 1
     assert not worker.lines("never arrived")
     books.assert_balanced(2)
+
+
+async def test_the_job_that_blocks_the_loop_is_named_once_and_so_is_the_place(
+    dsn: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with App(dsn) as app:
+
+        @app.job
+        async def compute() -> None:
+            time.sleep(3)  # noqa: ASYNC251  # what is not to be done
+
+        async with working(app):
+            await (await compute.enqueue()).result("20s")
+    [line] = [text for text in caplog.messages if text.startswith("event loop blocked")]
+    assert "kind=compute" in line
+    assert 'at="test_blocked_loop.py:' in line
+    assert "in compute" in line

@@ -18,6 +18,7 @@ from holdfast.postgres.blocking import BlockingDatabase
 from holdfast.postgres.conversation import hold_blocking
 from holdfast.postgres.schema import Schema
 from holdfast.storage.runs import Heartbeat, Settlement, renew, settle_surely
+from holdfast.worker.watch import LOOK_SECONDS, LoopWatch
 
 _log = logging.getLogger("holdfast.worker")
 
@@ -51,6 +52,7 @@ class LeaseKeeper:
         on_news: Callable[[int, Heartbeat], None],
         on_lost: Callable[[int], None],
         on_released: Callable[[], None],
+        watch: LoopWatch,
     ) -> None:
         self._database = database
         self._schema = schema
@@ -60,6 +62,7 @@ class LeaseKeeper:
         self._on_news = on_news
         self._on_lost = on_lost
         self._on_released = on_released
+        self._watch = watch
         self._poked = threading.Event()
         self._is_stopping = False
         self._worker: int | None = None
@@ -98,12 +101,18 @@ class LeaseKeeper:
     def _keep(self) -> None:
         wait = self._beats.interval.total_seconds()
         while not self._is_stopping:
-            self._poked.wait(wait)
+            self._wait(wait)
             self._poked.clear()
             worker = self._worker
             if worker is None or self._is_stopping:
                 continue
             wait = self._beat(worker)
+
+    def _wait(self, seconds: float) -> None:
+        """Until it is time, or somebody pokes; with an eye on the event loop meanwhile."""
+        until = monotonic() + seconds
+        while (left := until - monotonic()) > 0 and not self._poked.wait(min(left, LOOK_SECONDS)):
+            self._watch.look()
 
     def _beat(self, worker: int) -> float:
         """Renew once; answers how long to wait until the next time."""

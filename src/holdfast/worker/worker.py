@@ -44,6 +44,7 @@ from holdfast.worker.settler import Settler
 from holdfast.worker.slots import Slots
 from holdfast.worker.stopping import Stopping
 from holdfast.worker.threads import JobThreads
+from holdfast.worker.watch import LoopWatch
 
 _log = logging.getLogger("holdfast.worker")
 
@@ -226,6 +227,7 @@ class Worker:
             on_lost=self._on_lost,
             claiming_since=lambda: fetcher.claiming_since,
             on_released=fetcher.wake,
+            watch=LoopWatch(lambda: list(attempts.held.values()), self._emitter),
         )
 
     def _listener(self, database: Database) -> Listener:
