@@ -7,10 +7,12 @@ from datetime import UTC, datetime, timedelta
 import psycopg
 
 from demo.shop import (
+    DELIVERED,
     TABLES,
     app,
     close_books,
     confirm_order,
+    deliver,
     print_label,
     take_payment,
     tell_tax_office,
@@ -87,9 +89,10 @@ class Shop:
             "insert into orders values (%s, %s, %s, %s)",
             [number, self._luck.choice(_CUSTOMERS), item, cents],
         )
+        handle = deliver if item in DELIVERED else take_payment
         calls: list[Call[None]] = [
             confirm_order.call(number),
-            take_payment.call(number, cents),
+            handle.call(number, cents),
             print_label.call(number),
         ]
         if number % _IS_BUSINESS == 0:

@@ -11,7 +11,7 @@ _QUEUES = """
 select queue,
        count(*) filter (where state = 'ready') as ready,
        count(*) filter (where state = 'running') as running,
-       count(*) filter (where state = 'scheduled') as later,
+       count(*) filter (where state in ('scheduled', 'waiting')) as later,
        count(*) filter (where state = 'succeeded') as done,
        count(*) filter (where state = 'failed') as dead
   from holdfast.jobs group by queue
@@ -29,23 +29,36 @@ select s.name, count(p.job)::int as fires, min(c.next_at) - clock_timestamp() as
   left join holdfast.plan p on p.schedule = s.name
  group by s.name order by s.name desc
 """
+# How far each has come: what it has done last.
+_DELIVERIES = """
+select count(*)::int as begun,
+       count(*) filter (where last = 'reserve')::int as reserved,
+       count(*) filter (where last = 'charge')::int as charged,
+       count(*) filter (where last = 'ship')::int as shipped
+  from holdfast.job j
+  left join lateral (select name as last from holdfast.checkpoint c
+                      where c.job = j.id and c.kind = 'transaction' order by c.place desc limit 1) c on true
+ where j.kind = 'deliver'
+"""
 _WORKERS = "select count(*)::int from holdfast.worker where lost_at is null"
 # Of several snoozes of a job only the first: the others say the same again.
 _EVENTS = """
 with story as (select min(created_at) as began from holdfast.job)
 select l.finished_at - began as after, l.outcome::text, l.kind, j.args ->> 'order_id' as order_id,
        l.attempt, j.max_attempts, l.error ->> 'code' as code, l.error ->> 'message' as message,
-       l.worker, l.run
+       l.worker, l.run,
+       (select name from holdfast.checkpoint c
+         where c.job = l.job and is_done and written_at <= finished_at order by place desc limit 1) as done
   from holdfast.ledger l join holdfast.job j on j.id = l.job cross join story
  where l.outcome in ('retried', 'failed')
-    or l.outcome = 'snoozed' and not exists (
+    or l.outcome = 'snoozed' and l.kind = 'pack' and not exists (
          select from holdfast.ledger e where e.job = l.job and e.outcome = 'snoozed' and e.run < l.run)
 union all
-select lost_at - began, 'lost', null, null, null, null, null, null, pid, 0
+select lost_at - began, 'lost', null, null, null, null, null, null, pid, 0, null
   from holdfast.worker cross join story where lost_at is not null
 union all
 select decided_at - began, 'caught_up', schedule, null, null, null, null,
-       to_char(plan_time at time zone 'UTC', 'HH24:MI:SS') || ' UTC', null, 0
+       to_char(plan_time at time zone 'UTC', 'HH24:MI:SS') || ' UTC', null, 0, null
   from holdfast.plan cross join story where decision = 'caught_up'
  order by after desc, run desc limit 200
 """
@@ -75,7 +88,7 @@ class Running:
 @dataclass(frozen=True, slots=True)
 class Event:
     """`worker` is the process id where the outcome is that a worker was lost; the kind is a schedule, and the
-    message its plan time, where the outcome is that a plan was caught up.
+    message its plan time, where the outcome is that a plan was caught up. `done` is the last step of a flow.
     """
 
     after: timedelta
@@ -88,10 +101,12 @@ class Event:
     message: str | None
     worker: int | None
     run: int
+    done: str | None
 
     @property
     def is_rescue(self) -> bool:
-        return self.outcome == "retried" and self.code == "lease_lost"
+        """From its beginning: a flow that has done something goes on after it."""
+        return self.outcome == "retried" and self.code == "lease_lost" and self.done is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,12 +117,21 @@ class Scheduled:
 
 
 @dataclass(frozen=True, slots=True)
+class Deliveries:
+    begun: int
+    reserved: int
+    charged: int
+    shipped: int
+
+
+@dataclass(frozen=True, slots=True)
 class Picture:
     workers: int
     queues: dict[str, Queue]
     running: list[Running]
     events: list[Event]
     schedules: list[Scheduled]
+    deliveries: Deliveries
 
     @property
     def active(self) -> int:
@@ -128,5 +152,7 @@ async def take_picture(conn: psycopg.AsyncConnection[Any]) -> Picture:
         happened = await (await cursor.execute(_EVENTS)).fetchall()
     async with conn.cursor(row_factory=class_row(Scheduled)) as cursor:
         schedules = await (await cursor.execute(_SCHEDULES)).fetchall()
+    async with conn.cursor(row_factory=class_row(Deliveries)) as cursor:
+        [deliveries] = await (await cursor.execute(_DELIVERIES)).fetchall()
     workers = await (await conn.execute(_WORKERS)).fetchone()
-    return Picture(workers[0] if workers else 0, queues, running, happened, schedules)
+    return Picture(workers[0] if workers else 0, queues, running, happened, schedules, deliveries)

@@ -12,13 +12,13 @@ from rich.table import Table
 from rich.text import Text
 
 from demo.orders import Books
-from demo.picture import Picture, Queue, Scheduled
+from demo.picture import Deliveries, Picture, Queue, Scheduled
 from demo.shop import QUEUES
 from demo.telling import clock, told
 
 FRAMES_A_SECOND = 4
 _RUNNING_ROWS = 8
-_OTHER_LINES = 18
+_OTHER_LINES = 19
 _WIDE = 97
 _LINE_SECONDS = 2.0
 _LONG_SECONDS = 3600
@@ -28,6 +28,7 @@ _STYLES = {
     "dead": "bold red",
     "lost": "bold magenta",
     "rescued": "magenta",
+    "resumed": "magenta",
     "retried": "bold",
     "snoozed": "dim",
 }
@@ -98,12 +99,14 @@ def _frame(picture: Picture, stage: Stage, event_rows: int, width: int) -> Rende
     middle.add_row(Text("Queues", "bold"), Text("Running", "bold"))
     middle.add_row(_queues(picture), _running(picture, is_narrow=width < _WIDE))
     timetable = Text.assemble(("Schedules  ", "bold"), "   ".join(map(_scheduled, picture.schedules)))
+    flows = Text.assemble(("Flows      ", "bold"), _delivered(picture.deliveries))
     title = Text("What went wrong, and what became of it", "bold")
     return Group(
         head,
         Text(),
         middle,
         timetable,
+        flows,
         Text(),
         title,
         _events(picture, event_rows),
@@ -158,6 +161,13 @@ def _scheduled(schedule: Scheduled) -> str:
     seconds = max((schedule.next_in or timedelta()).total_seconds(), 0)
     coming = f"{seconds:.0f} s" if seconds < _LONG_SECONDS else f"{seconds / 3600:.0f} h"
     return f"{schedule.name} {schedule.fires} fired, next in {coming}"
+
+
+def _delivered(flows: Deliveries) -> str:
+    return (
+        f"deliver {flows.begun} begun: {flows.reserved} reserved, "
+        f'{flows.charged} charged and waiting for "packed", {flows.shipped} shipped'
+    )
 
 
 def _count(number: int, style: str = "") -> Text:

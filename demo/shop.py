@@ -4,17 +4,22 @@ import asyncio
 import hashlib
 import os
 import signal
+from typing import Any
 
 import psycopg
 
-from holdfast import App, Context, Retry, Snooze
+from holdfast import App, Context, Flow, Retry, Snooze
 
 app = App()  # the demo sets HOLDFAST_DSN
 
-# No payment is unique by a constraint: that there is one for each order is the worker's doing.
+Conn = psycopg.AsyncConnection[Any]
+
+# No payment or shipment is unique by a constraint: that there is one for each order is the worker's doing.
 TABLES = """
 create table orders (id int primary key, customer text not null, item text not null, cents int not null);
 create table payment (order_id int not null, cents int not null);
+create table reservation (order_id int not null);
+create table shipment (order_id int not null);
 create table sold_out (item text primary key);
 create table stock_count (plan_time timestamptz not null);
 create table closing (day date not null);
@@ -25,8 +30,11 @@ QUEUES = {"mail": 4, "payments": 4, "warehouse": 4, "invoices": 2, "office": 2}
 FLAKY = 10
 """The provider refuses the payment of every tenth order twice."""
 
+DELIVERED = ("teapot", "rug")
+"""Things that are brought to the customer: their orders are flows."""
+
 UNLUCKY = 12
-"""The order whose label jams the printer and takes the whole worker down."""
+"""The order whose worker is killed between two steps of its flow."""
 
 DOOMED = 9
 """The order that the tax office will never accept."""
@@ -48,27 +56,56 @@ async def take_payment(ctx: Context, order_id: int, cents: int) -> None:
         raise ProviderDown("the provider answers 503")
     # The payment, the jobs that follow from it and the end of this job: one commit, or none of it.
     async with ctx.transaction() as conn:
-        await conn.execute("insert into payment values (%s, %s)", [order_id, cents])
-        await pack.using(conn=conn).enqueue(order_id)
-        await make_invoice.using(conn=conn).enqueue(order_id, cents)
+        await book(conn, order_id, cents)
+
+
+@app.flow(queue="payments")
+async def deliver(flow: Flow, order_id: int, cents: int) -> None:
+    """Each step is done once, by whichever worker goes on; while it waits it holds none."""
+    await flow.transaction("reserve", reserve, order_id)
+    await flow.transaction("charge", charge, order_id, cents, flow.attempt)
+    await flow.wait_event(f"packed:{order_id}", timeout="7 days")
+    await flow.transaction("ship", ship, order_id)
+
+
+async def reserve(conn: Conn, order_id: int) -> None:
+    await conn.execute("insert into reservation values (%s)", [order_id])
+
+
+async def charge(conn: Conn, order_id: int, cents: int, attempt: int) -> None:
+    if order_id == UNLUCKY and attempt == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    await book(conn, order_id, cents)
+
+
+async def book(conn: Conn, order_id: int, cents: int) -> None:
+    await conn.execute("insert into payment values (%s, %s)", [order_id, cents])
+    await pack.using(conn=conn).enqueue(order_id)
+    await make_invoice.using(conn=conn).enqueue(order_id, cents)
+
+
+async def ship(conn: Conn, order_id: int) -> None:
+    await conn.execute("insert into shipment values (%s)", [order_id])
 
 
 @app.job(queue="warehouse")
-async def pack(order_id: int) -> None:
-    async with await psycopg.AsyncConnection.connect(os.environ["HOLDFAST_DSN"]) as conn:
-        missing = await conn.execute(
-            "select from orders join sold_out using (item) where id = %s", [order_id]
-        )
-        if missing.rowcount:
-            raise Snooze("2s")
+async def pack(ctx: Context, order_id: int) -> None:
     await asyncio.sleep(0.2)
+    async with ctx.transaction() as conn:
+        order = await conn.execute(
+            "select item, s.item is not null from orders left join sold_out s using (item) where id = %s",
+            [order_id],
+        )
+        [(item, is_sold_out)] = await order.fetchall()
+        if is_sold_out:
+            raise Snooze("2s")
+        if item in DELIVERED:
+            await app.emit(f"packed:{order_id}", conn=conn)
 
 
-@app.job(queue="warehouse", retry=Retry(max_attempts=3, backoff="300ms"))
-async def print_label(ctx: Context, order_id: int) -> None:
+@app.job(queue="warehouse")
+async def print_label(order_id: int) -> None:  # noqa: ARG001  # it would be on the label
     await asyncio.sleep(0.1)
-    if order_id == UNLUCKY and ctx.attempt == 1:
-        os.kill(os.getpid(), signal.SIGKILL)
 
 
 @app.job(queue="invoices", isolate="process", timeout="20s")

@@ -33,9 +33,18 @@ def _rows(verdict: Verdict) -> list[tuple[str, Text]]:
     paid = f"booked exactly once: {v.orders_paid} of {v.placed}"
     twice = f", {v.payments - v.orders_paid} booked twice" if v.payments != v.orders_paid else ""
     rows.append(("Payments", Text(paid + twice, "green" if v.is_each_paid_once else "bold red")))
+    rows.append(("Deliveries", Text(_flows(v), "green" if v.flows_wrong == 0 else "bold red")))
     rows.append(("Schedules", Text(_schedules(v), "green" if v.is_each_counted_once else "bold red")))
     rows.append(("In the end", Text(f"{v.lost} lost", "green" if v.lost == 0 else "bold red")))
     return rows
+
+
+def _flows(verdict: Verdict) -> str:
+    """Flows that were killed between two steps go on with the next."""
+    v = verdict
+    once = "each step once" if v.flows_wrong == 0 else f"{v.flows_wrong} with a step missing or done twice"
+    resumed = f"; {v.flows_resumed} resumed after a kill" if v.flows_resumed else ""
+    return f"{v.flows_done} of {v.flows} flows shipped, {once}{resumed}"
 
 
 def _schedules(verdict: Verdict) -> str:

@@ -43,6 +43,8 @@ def _words(event: Event) -> tuple[str, str, str]:
     match event.outcome:
         case "lost":
             return "lost", f"process {event.worker}", "a worker is silent: others take over what it ran"
+        case "retried" if event.code == "lease_lost":
+            return "resumed", about, f'a flow: "{event.done}" is done and stays so, the next step follows'
         case "retried":
             return "retried", about, f"{event.message}; {tries} failed, runs again"
         case "caught_up":

@@ -17,9 +17,22 @@ select count(*) filter (where state = 'succeeded'),
 _PAYMENTS = "select count(*), count(distinct order_id) from payment"
 _LEDGER = """
 select count(*) filter (where outcome = 'retried' and error ->> 'code' <> 'lease_lost'),
-       count(*) filter (where outcome = 'snoozed'),
+       count(*) filter (where outcome = 'snoozed' and kind = 'pack'),
        count(*) filter (where error ->> 'code' = 'lease_lost')
   from holdfast.ledger
+"""
+# A flow is right if each of its steps was committed once: a row in the shop's own table for each of them.
+_FLOWS = """
+select count(*),
+       count(*) filter (where j.state = 'succeeded'),
+       count(*) filter (where reserved > 1 or shipped > 1
+                           or j.state = 'succeeded' and (reserved, shipped) <> (1, 1)),
+       (select count(*) from holdfast.ledger where kind = 'deliver' and error ->> 'code' = 'lease_lost')
+  from holdfast.jobs j
+ cross join lateral (select (j.args ->> 'order_id')::int as id) o
+ cross join lateral (select (select count(*) from reservation where order_id = o.id) as reserved,
+                            (select count(*) from shipment where order_id = o.id) as shipped) n
+ where j.kind = 'deliver'
 """
 _SCHEDULES = """
 select (select count(*) from holdfast.plan where schedule = 'count_stock' and decision = 'missed'),
@@ -49,6 +62,10 @@ class Verdict:
     rescued: int
     payments: int
     orders_paid: int
+    flows: int
+    flows_done: int
+    flows_wrong: int
+    flows_resumed: int
     counts: int
     is_each_counted_once: bool
     closings: int
@@ -67,6 +84,7 @@ class Verdict:
             and self.jobs_of_rolled_back == 0
             and self.is_each_paid_once
             and self.is_each_counted_once
+            and self.flows_wrong == 0
             and (self.closings == 1 or self.waiting > 0)
         )
 
@@ -81,6 +99,7 @@ async def judge(conn: psycopg.AsyncConnection[Any], books: Books) -> Verdict:
     [(followers_done, followers_waiting)] = await rows(_FOLLOWERS)
     [(payments, orders_paid)] = await rows(_PAYMENTS)
     [(retried, snoozed, rescued)] = await rows(_LEDGER)
+    [(flows, flows_done, flows_wrong, flows_resumed)] = await rows(_FLOWS)
     [(missed, counts, plans_counted, closings, closed_late)] = await rows(_SCHEDULES)
     followers = _FOLLOWERS_OF_A_PAYMENT * payments
     unknown = [job for job in books.jobs if not states.get(job)]
@@ -98,6 +117,10 @@ async def judge(conn: psycopg.AsyncConnection[Any], books: Books) -> Verdict:
         rescued=rescued,
         payments=payments,
         orders_paid=orders_paid,
+        flows=flows,
+        flows_done=flows_done,
+        flows_wrong=flows_wrong,
+        flows_resumed=flows_resumed,
         counts=counts,
         is_each_counted_once=counts == plans_counted and missed == 0,
         closings=closings,

@@ -49,13 +49,16 @@ def test_nothing_is_lost_and_payments_are_booked_exactly_once(tmp_path: Path) ->
     with demo(tmp_path) as process:
         out, _ = process.communicate(timeout=110)
     assert process.returncode == 0, out
-    for word in ("caught up", "retried", "snoozed", "lost", "rescued", "dead"):
+    for word in ("caught up", "retried", "snoozed", "lost", "resumed", "dead"):
         assert re.search(rf"^\d:\d\d  {word} ", out, re.MULTILINE), out
     assert re.search(
         r"^Orders +26 placed; 4 rolled back, and none of their jobs exists", out, re.MULTILINE
     ), out
     assert re.search(r"^Jobs +139 enqueued, 138 succeeded, 1 dead", out, re.MULTILINE), out
     assert re.search(r"^Payments +booked exactly once: 26 of 26", out, re.MULTILINE), out
+    assert re.search(
+        r"^Deliveries +10 of 10 flows shipped, each step once; 1 resumed after a kill", out, re.MULTILINE
+    ), out
     assert re.search(
         r"^Schedules +stock counted \d+ times, once for each plan; books closed 8 h late", out, re.MULTILINE
     ), out
