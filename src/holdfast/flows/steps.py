@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 from holdfast.domain.duration import LONGEST, compact, duration
@@ -97,11 +97,16 @@ class StepOptions:
         return cls(given.get("key"), retry, limit)
 
 
-def _parameters(function: Callable[..., Any]) -> set[str]:
+def _parameters(function: Callable[..., Any]) -> frozenset[str]:
     try:
-        return set(inspect.signature(function).parameters)
+        return _read_parameters(function)
     except (TypeError, ValueError):
-        return set()
+        return frozenset()
+
+
+@lru_cache(maxsize=4_096)
+def _read_parameters(function: Callable[..., Any]) -> frozenset[str]:
+    return frozenset(inspect.signature(function).parameters)
 
 
 @dataclass(frozen=True, slots=True)

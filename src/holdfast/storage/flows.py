@@ -112,6 +112,8 @@ class Swept(NamedTuple):
 
 _LOAD = statement("flow_load", Recorded, is_repeatable=True)
 _CHECKPOINT = statement("flow_checkpoint", int, is_repeatable=True)
+_CHECKPOINT_ONE = statement("flow_checkpoint_one", int, is_repeatable=True)
+_CHECKPOINT_ONE = statement("flow_checkpoint_one", int, is_repeatable=True)
 _LOCK = statement("flow_lock", str)
 _WAIT = statement("flow_wait", Waited)
 _WAKE_TAKE = statement("flow_wake_take", int)
@@ -131,6 +133,14 @@ def load(schema: Schema, jobs: Sequence[int], *, now: datetime | None = None) ->
 
 def checkpoint(schema: Schema, writings: Sequence[Writing], *, now: datetime | None = None) -> Statement[int]:
     """Keep what steps came to; answers the runs that still hold their lease."""
+    if len(writings) == 1:
+        fence, *written = writings[0]
+        names = Writing._fields[1:]
+        return _CHECKPOINT_ONE.with_params(
+            schema, **fence._asdict(), **dict(zip(names, written, strict=True)), now=now
+        )
+    if len(writings) == 1:
+        return _checkpoint_one(schema, writings[0], now)
     return _CHECKPOINT.with_params(
         schema,
         workers=number_array(writing.fence.worker for writing in writings),
@@ -143,6 +153,23 @@ def checkpoint(schema: Schema, writings: Sequence[Writing], *, now: datetime | N
         values=text_array([writing.value for writing in writings]),
         errors=text_array([writing.error for writing in writings]),
         failures=_numbers([writing.failures or None for writing in writings]),
+        now=now,
+    )
+
+
+def _checkpoint_one(schema: Schema, writing: Writing, now: datetime | None) -> Statement[int]:
+    return _CHECKPOINT_ONE.with_params(
+        schema,
+        worker=writing.fence.worker,
+        job=writing.fence.job,
+        run=writing.fence.run,
+        name=writing.name,
+        kind=writing.kind,
+        place=writing.place,
+        code=writing.code,
+        value=writing.value,
+        error=writing.error,
+        failures=writing.failures,
         now=now,
     )
 

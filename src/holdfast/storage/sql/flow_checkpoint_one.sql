@@ -1,0 +1,18 @@
+-- Keep what one step has come to: what flow_checkpoint does, for a flow that is alone, without unpacking arrays.
+-- flow that is alone. Fence, order of locks and answer are the same.
+with fenced as materialized (
+  select job, run from {schema}.lease
+   where worker = %(worker)s::bigint and job = %(job)s::bigint and run = %(run)s::bigint
+     for no key update
+), written as (
+  insert into {schema}.checkpoint as c (job, name, kind, place, code, written_at, is_done, failures, value, error)
+  select job, %(name)s::text, %(kind)s::text, %(place)s::int, %(code)s::bigint,
+         coalesce(%(now)s::timestamptz, statement_timestamp()), true, %(failures)s::smallint,
+         %(value)s::text::jsonb, %(error)s::text::jsonb
+    from fenced
+  on conflict (job, name) do update
+     set is_done = true, written_at = excluded.written_at, until = null, failures = excluded.failures,
+         value = excluded.value, error = excluded.error
+   where not c.is_done
+)
+select run from fenced
