@@ -17,6 +17,7 @@ from holdfast.domain.duration import compact
 from support.documented import DOCS, run_page
 
 PAGES = [
+    "README.md",
     "reference/app.md",
     "reference/context.md",
     "how-to/retry-and-backoff.md",

@@ -1,16 +1,22 @@
-"""README's first example, as a newcomer runs it: in an empty directory, with nothing but the package."""
+"""README's examples, as a newcomer runs them: in an empty directory, with nothing but the package."""
 
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 README = Path(__file__).parent.parent.parent / "README.md"
 
 
-def test_the_first_example_runs_in_an_empty_directory(tmp_path: Path) -> None:
-    [example] = re.findall(r"```python\n(.*?)```", README.read_text("utf-8"), re.DOTALL)
-    (tmp_path / "shop.py").write_text(example)
+@pytest.mark.parametrize(
+    ("number", "printed"), [(0, "welcomed 42 in nb\n"), (1, "receipt 42, packed by Ann\n")]
+)
+def test_an_example_runs_in_an_empty_directory(tmp_path: Path, number: int, printed: str) -> None:
+    examples = re.findall(r"```python\n(.*?)```", README.read_text("utf-8"), re.DOTALL)
+    assert len(examples) == 2
+    (tmp_path / "shop.py").write_text(examples[number])
     done = subprocess.run(
         [sys.executable, "-W", "error", "shop.py"],
         cwd=tmp_path,
@@ -20,7 +26,7 @@ def test_the_first_example_runs_in_an_empty_directory(tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    assert done.stdout == "welcomed 42 in nb\n"
+    assert done.stdout == printed
     assert not (tmp_path / ".holdfast" / "data" / "postmaster.pid").exists()  # the private server has ended
 
 
