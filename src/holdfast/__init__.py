@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from holdfast.domain.retry import Retry, exponential
     from holdfast.flows.flow import Flow
     from holdfast.flows.machine import Done, Machine, Next, Step
+    from holdfast.flows.shown import FlowRecord, FlowRun, FlowStep, FlowSummary
     from holdfast.handle import Handle, JobStatus
     from holdfast.job import Call, Job
     from holdfast.postgres.options import PoolOptions
@@ -31,6 +32,10 @@ __all__ = [
     "Done",
     "Fail",
     "Flow",
+    "FlowRecord",
+    "FlowRun",
+    "FlowStep",
+    "FlowSummary",
     "Handle",
     "Job",
     "JobStatus",
@@ -56,6 +61,7 @@ _HOMES = {
     "holdfast.domain.retry": ("Retry", "exponential"),
     "holdfast.flows.flow": ("Flow",),
     "holdfast.flows.machine": ("Done", "Machine", "Next", "Step"),
+    "holdfast.flows.shown": ("FlowRecord", "FlowRun", "FlowStep", "FlowSummary"),
     "holdfast.handle": ("Handle", "JobStatus"),
     "holdfast.job": ("Call", "Job"),
     "holdfast.postgres.options": ("PoolOptions",),

@@ -17,6 +17,7 @@ from holdfast.errors import InvalidInput
 from holdfast.flows.flow import Flow
 from holdfast.flows.machine import Machine
 from holdfast.flows.machine_steps import MachineSignature
+from holdfast.flows.operators import FlowOperators
 from holdfast.flows.wiring import callers_for, chores_for, payload_text
 from holdfast.handle import Handle
 from holdfast.job import Call, Job, Options
@@ -107,6 +108,11 @@ class App:
         self._hooks = Hooks(on_start, on_success, on_failure, on_dead, on_lease_lost)
         self._connections = Connections(dsn, self.schema, pool or PoolOptions())
         self.declared: dict[str, Declared] = {}
+        self.flows = FlowOperators(
+            self.schema,
+            self._connections,
+            lambda: [kind.name for kind in self.kinds.values() if kind.style in ("flow", "machine")],
+        )
         self.schedules = Schedules(self.schema, self._connections, lambda call: self._batch([call]))
 
     @overload

@@ -24,6 +24,8 @@ HoldfastError
 │   └── ChildFailed              the same, of a job that a flow has waited for
 ├── ResultTimeout                the job whose result is wanted has not ended in time
 ├── StepFailed                   a step of a flow failed for good
+├── StepNotFound                 a flow has done no step of that name
+├── FlowNotFailed                only a flow that has failed can be resumed or retried
 ├── EventTimeout                 the event that a flow waited for did not come in time
 ├── FlowDiverged                 a flow takes another path than the one that was recorded
 ├── ScheduleNotFound             there is no schedule of that name, or no such scope of it
@@ -201,6 +203,21 @@ class StepFailed(HoldfastError):
         self.step, self.error = step, dict(error)
         reason = ": ".join(str(error[name]) for name in ("type", "message") if error.get(name))
         super().__init__(f'step "{step}" failed ({reason or "for no known reason"})')
+
+
+class StepNotFound(HoldfastError, LookupError):
+    def __init__(self, flow: int, step: str, *, done: Sequence[str]) -> None:
+        self.flow, self.step, self.done = flow, step, list(done)
+        super().__init__(
+            f'flow {flow} has done no step "{step}", it has done {_path(self.done)}: '
+            "what failed last is tried again when you resume it"
+        )
+
+
+class FlowNotFailed(HoldfastError):
+    def __init__(self, flow: int, state: str) -> None:
+        self.flow, self.state = flow, state
+        super().__init__(f"flow {flow} is {state}: only one that has failed can be resumed or retried")
 
 
 class EventTimeout(HoldfastError, TimeoutError):

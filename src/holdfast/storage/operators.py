@@ -133,7 +133,8 @@ def resume_dead(
     """
     return (
         yield from _until_found(
-            jobs, lambda left: _DEAD_REVIVE.with_params(schema, jobs=left, from_start=False, now=now)
+            jobs,
+            lambda left: _DEAD_REVIVE.with_params(schema, jobs=left, from_start=False, fresh=False, now=now),
         )
     )
 
@@ -144,7 +145,20 @@ def retry_dead(
     """Let dead jobs begin again, with all attempts and nothing saved. Answers as `resume_dead`."""
     return (
         yield from _until_found(
-            jobs, lambda left: _DEAD_REVIVE.with_params(schema, jobs=left, from_start=True, now=now)
+            jobs,
+            lambda left: _DEAD_REVIVE.with_params(schema, jobs=left, from_start=True, fresh=True, now=now),
+        )
+    )
+
+
+def refresh_dead(
+    schema: Schema, jobs: Sequence[int], *, now: datetime | None = None
+) -> Conversation[dict[int, str]]:
+    """Let dead jobs go on with what they saved and all attempts. Answers as `resume_dead`."""
+    return (
+        yield from _until_found(
+            jobs,
+            lambda left: _DEAD_REVIVE.with_params(schema, jobs=left, from_start=False, fresh=True, now=now),
         )
     )
 

@@ -1,5 +1,5 @@
--- Let dead jobs run again: with one more attempt after those that were counted and what they saved, or from
--- the start, with all attempts and nothing saved.
+-- Let dead jobs run again with what they saved: with one more attempt after those that were counted, or with all
+-- attempts (fresh); or from the start, with all attempts and nothing saved.
 -- Locks dead and ledger rows, skipping locked ones, so that it never waits for prune. A unique key is taken
 -- again, as enqueue_unique does; a job whose key an active one holds by now stays dead.
 -- Answers for each job: revived, duplicate, unknown, or moving (ask again in a new statement).
@@ -9,7 +9,7 @@ with clock as materialized (
   select distinct job from unnest(%(jobs)s::bigint[]) as a (job) order by job
 ), locked as materialized (
   select d.job, d.run, d.place, j.queue, j.priority, j.kind, j.deadline_at, j.unique_key,
-         case when %(from_start)s::boolean then 0 else least(l.attempt, j.max_attempts - 1) end as attempt
+         case when %(fresh)s::boolean then 0 else least(l.attempt, j.max_attempts - 1) end as attempt
     from asked a
    cross join lateral (
      select job, run, ctid as place from {schema}.dead where job = a.job for update skip locked) d

@@ -1,0 +1,163 @@
+"""`app.flows`: what operators see of flows and machines, and do with them. Every verb comes twice: awaited,
+and blocking with `_sync`; with `conn` it is part of the caller's transaction.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Protocol, TypeVar
+
+from holdfast.errors import Conflict, FlowNotFailed, InvalidInput, JobNotFound, StepNotFound
+from holdfast.flows.shown import FlowRecord, FlowSummary, record_of, summary_of
+from holdfast.postgres.conversation import Conversation, ask
+from holdfast.postgres.schema import Schema
+from holdfast.postgres.statement import Statement
+from holdfast.storage.flows_shown import FlowRow, flows, retry_from, steps
+from holdfast.storage.operators import cancel, find, history, resume_dead, retry_dead
+
+R = TypeVar("R")
+
+# Named out here: inside the class, `list` is the verb.
+ManyFlows = list[FlowSummary]
+
+STATES = ("ready", "scheduled", "waiting", "running", "succeeded", "failed", "cancelled", "expired")
+CANCELLED = "cancelled on request"
+
+
+class Holder(Protocol):
+    """Who has connections: holds a conversation on the caller's, or in a transaction of its own."""
+
+    async def hold(self, conversation: Conversation[R], conn: object) -> R: ...
+    def hold_sync(self, conversation: Conversation[R], conn: object) -> R: ...
+
+
+class FlowOperators:
+    """`kinds` are those of the app that are flows: of these, also what has not begun is known to be one."""
+
+    def __init__(self, schema: Schema, holder: Holder, kinds: Callable[[], Iterable[str]]) -> None:
+        self._schema = schema
+        self._holder = holder
+        self._kinds = kinds
+
+    async def list(
+        self,
+        *,
+        kind: str | None = None,
+        state: str | None = None,
+        before: int | None = None,
+        limit: int = 100,
+        conn: object = None,
+    ) -> ManyFlows:
+        """Flows, newest first; the next page is `before` the id of the last one. Looks through the latest
+        10,000. Of other apps' kinds only those that have begun, unless `kind` names it.
+        """
+        return await self._holder.hold(self._list(kind, state, before, limit), conn)
+
+    def list_sync(
+        self,
+        *,
+        kind: str | None = None,
+        state: str | None = None,
+        before: int | None = None,
+        limit: int = 100,
+        conn: object = None,
+    ) -> ManyFlows:
+        return self._holder.hold_sync(self._list(kind, state, before, limit), conn)
+
+    async def show(self, flow: int, *, conn: object = None) -> FlowRecord:
+        """One flow in full: its steps, waits, children and history. JobNotFound if there is none."""
+        return await self._holder.hold(_show(self._schema, flow), conn)
+
+    def show_sync(self, flow: int, *, conn: object = None) -> FlowRecord:
+        return self._holder.hold_sync(_show(self._schema, flow), conn)
+
+    async def resume(self, flow: int, *, conn: object = None) -> None:
+        """Let a flow that has failed go on where it stopped, with one more attempt. FlowNotFailed if it has
+        not.
+        """
+        await self._holder.hold(_resume(self._schema, flow), conn)
+
+    def resume_sync(self, flow: int, *, conn: object = None) -> None:
+        self._holder.hold_sync(_resume(self._schema, flow), conn)
+
+    async def retry(self, flow: int, *, from_step: str | None = None, conn: object = None) -> None:
+        """Let a flow that has failed forget what it did from a step on, or all of it, and go on from there
+        with all attempts. StepNotFound if it has done no such step.
+        """
+        await self._holder.hold(_retry(self._schema, flow, from_step), conn)
+
+    def retry_sync(self, flow: int, *, from_step: str | None = None, conn: object = None) -> None:
+        self._holder.hold_sync(_retry(self._schema, flow, from_step), conn)
+
+    async def cancel(self, flow: int, *, reason: str = CANCELLED, conn: object = None) -> str:
+        """End a flow and its open children: cancelled, requested (it runs), final or busy."""
+        return await self._holder.hold(_cancel(self._schema, flow, reason), conn)
+
+    def cancel_sync(self, flow: int, *, reason: str = CANCELLED, conn: object = None) -> str:
+        return self._holder.hold_sync(_cancel(self._schema, flow, reason), conn)
+
+    def _list(
+        self, kind: str | None, state: str | None, before: int | None, limit: int
+    ) -> Conversation[ManyFlows]:
+        """Checked before anything is asked: a conversation only begins when it is held."""
+        if state is not None and state not in STATES:
+            raise InvalidInput(f"state is {state!r}: give one of {', '.join(STATES)}")
+        if not 1 <= limit <= 10_000:  # noqa: PLR2004  # as many as it looks through
+            raise InvalidInput(f"limit is {limit}: give 1 to 10,000")
+        known = tuple(self._kinds())
+        return _page(flows(self._schema, kind=kind, known=known, state=state, before=before, limit=limit))
+
+
+def _page(asked: Statement[FlowRow]) -> Conversation[ManyFlows]:
+    return [summary_of(row) for row in (yield from ask(asked))]
+
+
+def _show(schema: Schema, flow: int) -> Conversation[FlowRecord]:
+    found = yield from ask(find(schema, flow))
+    if not found:
+        raise JobNotFound(flow)
+    rows = yield from ask(steps(schema, flow))
+    ledger = yield from ask(history(schema, flow))
+    return record_of(found[0], rows, ledger)
+
+
+def _resume(schema: Schema, flow: int) -> Conversation[None]:
+    answers = yield from resume_dead(schema, [flow])
+    yield from _check_revived(schema, flow, answers[flow])
+
+
+def _retry(schema: Schema, flow: int, step: str | None) -> Conversation[None]:
+    """A machine that has not left its first step has nothing stored: from there is from the start."""
+    if step is not None:
+        record = yield from _show(schema, flow)
+        is_first = record.is_machine and record.args.get("step") == step == record.steps[0].name
+        if not (is_first and len(record.steps) == 1):
+            answer = yield from retry_from(schema, flow, step)
+            if answer == "unknown" and record.state == "failed":
+                raise StepNotFound(flow, step, done=[each.name for each in record.steps])
+            yield from _check_revived(schema, flow, "unknown" if answer == "alive" else answer)
+            return
+    answers = yield from retry_dead(schema, [flow])
+    yield from _check_revived(schema, flow, answers[flow])
+
+
+def _check_revived(schema: Schema, flow: int, answer: str) -> Conversation[None]:
+    """Raised inside the transaction: what was changed so far is not."""
+    if answer == "revived":
+        return
+    found = yield from ask(find(schema, flow))
+    if not found:
+        raise JobNotFound(flow)
+    if answer == "duplicate":
+        raise Conflict(
+            f'an active job holds the unique key "{found[0].unique_key}" of flow {flow}: try again when it '
+            "has ended"
+        )
+    if found[0].state == "failed":
+        raise Conflict(f"flow {flow} is being changed by somebody else: try again")
+    raise FlowNotFailed(flow, found[0].state)
+
+
+def _cancel(schema: Schema, flow: int, reason: str) -> Conversation[str]:
+    answer = (yield from cancel(schema, [flow], reason=reason))[flow]
+    if answer == "unknown":
+        raise JobNotFound(flow)
+    return answer

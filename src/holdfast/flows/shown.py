@@ -1,0 +1,217 @@
+"""Flows as operators see them: values made of what is stored."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from holdfast.storage.flows_shown import FlowRow, StepRow
+from holdfast.storage.operators import Found, LedgerEntry
+
+_STATE = "state"
+
+
+@dataclass(frozen=True, slots=True)
+class FlowSummary:
+    """One flow in a list. `step` is what it does, waits for or did last; `until`, when it goes on at the
+    latest.
+    """
+
+    id: int
+    kind: str
+    queue: str
+    state: str
+    step: str | None
+    done: int
+    waits_for: str | None
+    until: datetime | None
+    attempt: int
+    max_attempts: int
+    created_at: datetime
+    finished_at: datetime | None
+    error: dict[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class FlowStep:
+    """Something that a flow has done, or begun. `kind` is step, sleep, event, call, transaction, now, uuid,
+    version, or state for a machine's; `state` is done, failed, waiting, or that of the flow or the child.
+    """
+
+    name: str
+    kind: str
+    state: str
+    failures: int
+    value: Any
+    error: dict[str, Any] | None
+    at: datetime
+    until: datetime | None
+    event: str | None = None
+    child: int | None = None
+    child_kind: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FlowRun:
+    """One run of a flow, from one wait to the next. A machine's is of one `step`, and tells which one it went
+    on to (`next`).
+    """
+
+    run: int
+    attempt: int
+    outcome: str
+    step: str | None
+    next: str | None
+    worker: int | None
+    started_at: datetime | None
+    finished_at: datetime
+    error: dict[str, Any] | None
+
+
+@dataclass(frozen=True, slots=True)
+class FlowRecord:
+    """One flow in full."""
+
+    id: int
+    kind: str
+    queue: str
+    state: str
+    is_machine: bool
+    args: dict[str, Any]
+    attempt: int
+    max_attempts: int
+    created_at: datetime
+    run_at: datetime | None
+    deadline_at: datetime | None
+    finished_at: datetime | None
+    error: dict[str, Any] | None
+    result: Any
+    steps: list[FlowStep]
+    history: list[FlowRun]
+
+    @property
+    def waits(self) -> list[FlowStep]:
+        """What it waits for now."""
+        return [step for step in self.steps if step.state == "waiting"]
+
+    @property
+    def children(self) -> list[FlowStep]:
+        return [step for step in self.steps if step.child is not None]
+
+
+def summary_of(row: FlowRow) -> FlowSummary:
+    return FlowSummary(
+        id=row.job,
+        kind=row.kind,
+        queue=row.queue,
+        state=row.state,
+        step=row.step,
+        done=row.done,
+        waits_for=row.waits_for,
+        until=row.until,
+        attempt=row.attempt,
+        max_attempts=row.max_attempts,
+        created_at=row.created_at,
+        finished_at=row.finished_at,
+        error=_read(row.error),
+    )
+
+
+def record_of(found: Found, rows: Sequence[StepRow], ledger: Sequence[LedgerEntry]) -> FlowRecord:
+    args: dict[str, Any] = json.loads(found.args)
+    is_machine = any(row.kind == _STATE for row in rows) or (not rows and args.keys() == {"step", "fields"})
+    steps = [_step(row, found) for row in rows]
+    if is_machine and not steps:
+        steps = [_first_step(args, found)]
+    at = next((step.name for step in reversed(steps) if step.state != "done"), None)
+    at = at or (steps[-1].name if steps else None)
+    return FlowRecord(
+        id=found.job,
+        kind=found.kind,
+        queue=found.queue,
+        state=found.state,
+        is_machine=is_machine,
+        args=args,
+        attempt=found.attempt,
+        max_attempts=found.max_attempts,
+        created_at=found.created_at,
+        run_at=found.run_at,
+        deadline_at=found.deadline_at,
+        finished_at=found.finished_at,
+        error=_read(found.error),
+        result=_read(found.result),
+        steps=steps,
+        history=_history(ledger, at if is_machine else None),
+    )
+
+
+def _step(row: StepRow, found: Found) -> FlowStep:
+    return FlowStep(
+        name=row.name,
+        kind=row.kind,
+        state=_state(row, found),
+        failures=row.failures,
+        value=_read(row.value),
+        error=_read(row.error) or (_read(found.error) if _is_at(row) else None),
+        at=row.written_at,
+        until=row.until,
+        event=row.key,
+        child=row.child,
+        child_kind=row.child_kind,
+    )
+
+
+def _is_at(row: StepRow) -> bool:
+    return row.kind == _STATE and not row.is_done
+
+
+def _state(row: StepRow, found: Found) -> str:
+    if _is_at(row):
+        return "done" if found.state == "succeeded" else found.state
+    if row.is_done:
+        return "failed" if row.error is not None else "done"
+    if row.child is not None:
+        return row.child_state or "unknown"
+    return "waiting" if found.finished_at is None else found.state
+
+
+def _first_step(args: dict[str, Any], found: Found) -> FlowStep:
+    state = "done" if found.state == "succeeded" else found.state
+    return FlowStep(
+        str(args["step"]),
+        _STATE,
+        state,
+        0,
+        args["fields"],
+        _read(found.error),
+        found.created_at,
+        found.run_at,
+    )
+
+
+def _history(ledger: Sequence[LedgerEntry], at: str | None) -> list[FlowRun]:
+    """A move names its step; the runs before it, back to the one before, were tries of the same step."""
+    runs: list[FlowRun] = []
+    for entry in reversed(ledger):
+        moved = None if entry.is_final else _read(entry.result)
+        is_move = isinstance(moved, dict) and {"step", "next"} <= moved.keys()
+        at = moved["step"] if is_move else at
+        runs.append(
+            FlowRun(
+                run=entry.run,
+                attempt=entry.attempt,
+                outcome=entry.outcome,
+                step=at,
+                next=moved["next"] if is_move else None,
+                worker=entry.worker,
+                started_at=entry.started_at,
+                finished_at=entry.finished_at,
+                error=_read(entry.error),
+            )
+        )
+    return runs[::-1]
+
+
+def _read(text: str | None) -> Any:
+    return None if text is None else json.loads(text)

@@ -1,0 +1,44 @@
+-- A page of flows, newest first: those that have done something or wait, and those of the kinds in %(known)s that have not
+-- begun, if they are among the latest %(searched)s jobs. Only before %(before)s, of %(kind)s, in %(state)s, where given.
+-- Locks nothing. Begun flows are found by hopping through the primary key of checkpoint, one probe for each, so that it
+-- does not matter how many steps each of them has; no more than %(searched)s are looked at.
+with recursive begun as (
+  (select job, 1 as turn from {schema}.checkpoint
+    where job < coalesce(%(before)s::bigint, 9223372036854775807) order by job desc limit 1)
+  union all
+  select c.job, b.turn + 1
+    from begun b
+   cross join lateral (select job from {schema}.checkpoint where job < b.job order by job desc limit 1) c
+   where b.turn < %(searched)s::int
+), recent as (
+  select id
+    from (select id, kind from {schema}.job
+           where id < coalesce(%(before)s::bigint, 9223372036854775807)
+           order by id desc limit %(searched)s::int) latest
+   where kind = any(%(known)s::text[])
+), known as materialized (
+  select job from begun union select id from recent order by job desc
+), page as materialized (
+  select j.*
+    from known k
+   cross join lateral (
+     select id, kind, queue, state, attempt, max_attempts, created_at, run_at, started_at, finished_at, error
+       from {schema}.jobs where id = k.job offset 0) j
+   where (%(state)s::text is null or j.state = %(state)s::text)
+     and (%(kind)s::text is null or j.kind = %(kind)s::text)
+   order by j.id desc
+   limit %(limit)s::int
+)
+select p.id as job, p.kind, p.queue, p.state, p.attempt, p.max_attempts, p.created_at, p.finished_at,
+       c.done, s.name as step, w.waits_for, coalesce(w.until, p.run_at) as until, p.error::text,
+       statement_timestamp() as now
+  from page p
+ cross join lateral (select count(*) filter (where is_done)::int as done from {schema}.checkpoint where job = p.id) c
+  left join lateral (
+    select name from {schema}.checkpoint where job = p.id
+     order by is_done, place desc nulls last, written_at desc limit 1) s on true
+  left join lateral (
+    select g.until,
+           (select min(coalesce(key, name)) from {schema}.wait where job = g.job) as waits_for
+      from {schema}.waiting g where g.job = p.id offset 0) w on true
+ order by p.id desc

@@ -1,0 +1,205 @@
+"""What operators see of flows, and do with them."""
+
+import pytest
+
+from flows.running import state_of, until, until_state, working
+from holdfast import App, Context, Done, Flow, Machine, Next, Retry, Step
+from holdfast.errors import FlowNotFailed, InvalidInput, JobEnded, JobNotFound, StepNotFound
+
+
+class Shop:
+    """A flow that fails when it is told to, and a machine that does."""
+
+    def __init__(self, app: App) -> None:
+        self.app = app
+        self.ran: list[str] = []
+        self.is_broken = True
+
+        @app.job
+        async def mail(to: str) -> str:
+            return f"sent to {to}"
+
+        @app.flow(retry=Retry(max_attempts=1))
+        async def order(flow: Flow, number: int) -> str:
+            await flow.step("reserve", self.do, "reserve")
+            await flow.wait_event(f"packed:{number}", timeout="7 days")
+            await flow.gather(flow.call(mail, "ann"), flow.call(mail, "bob"))
+            await flow.step("ship", self.do, "ship")
+            await flow.step("charge", self.break_, "charge")
+            return "shipped"
+
+        @app.machine
+        class Import(Machine[str]):
+            class Download(Step):
+                url: str
+
+                async def run(_) -> Next:  # noqa: N805  # the shop is meant by self
+                    self.ran.append("download")
+                    return Next(Import.Parse(2))
+
+            class Parse(Step, retry=Retry(max_attempts=2, backoff="1ms")):
+                rows: int
+
+                async def run(_, ctx: Context) -> Done[str]:  # noqa: N805  # as above
+                    await self.break_(f"parse {ctx.attempt}")
+                    return Done("imported")
+
+        self.order, self.import_ = order, Import
+
+    async def do(self, what: str) -> str:
+        self.ran.append(what)
+        return what
+
+    async def break_(self, what: str) -> str:
+        self.ran.append(what)
+        if self.is_broken:
+            raise ConnectionError("refused")
+        return what
+
+
+@pytest.fixture
+def shop(app: App) -> Shop:
+    return Shop(app)
+
+
+async def test_a_flow_is_shown_with_its_steps_waits_children_and_history(shop: Shop, app: App) -> None:
+    handle = await shop.order.enqueue(42)
+    [fresh] = await app.flows.list()
+    assert (fresh.id, fresh.state, fresh.step, fresh.done) == (handle.id, "ready", None, 0)
+    async with working(app):
+        await until_state(app, handle.id, "waiting")
+        [waiting] = await app.flows.list(state="waiting")
+        assert (waiting.kind, waiting.step, waiting.waits_for, waiting.done) == (
+            "order",
+            "packed:42",
+            "packed:42",
+            1,
+        )
+        record = await app.flows.show(handle.id)
+        [wait] = record.waits
+        assert (wait.event, wait.until) == ("packed:42", waiting.until)
+        assert wait.until is not None
+        assert wait.until > wait.at
+        await app.emit("packed:42", {"by": "eve"})
+        await until_state(app, handle.id, "failed")
+    record = app.flows.show_sync(handle.id)
+    shown = [(step.name, step.kind, step.state, step.value) for step in record.steps]
+    # Children end in any order.
+    assert [*shown[:2], *sorted(shown[2:4]), *shown[4:]] == [
+        ("reserve", "step", "done", "reserve"),
+        ("packed:42", "event", "done", {"by": "eve"}),
+        ("mail[0]", "call", "done", "sent to ann"),
+        ("mail[1]", "call", "done", "sent to bob"),
+        ("ship", "step", "done", "ship"),
+    ]
+    assert [child.child_kind for child in record.children] == ["mail", "mail"]
+    assert (record.args, record.is_machine, record.waits) == ({"number": 42}, False, [])
+    # It waited for the event, and for its children only if these were not faster.
+    outcomes = [run.outcome for run in record.history]
+    assert (outcomes[0], outcomes[-1]) == ("snoozed", "failed")
+    assert (record.error or {})["message"] == "refused"
+    assert [flow.id for flow in await app.flows.list(kind="order", state="failed")] == [handle.id]
+    assert await app.flows.list(before=handle.id) == []
+    assert await app.flows.list(kind="nothing") == []
+
+
+@pytest.mark.requirement("S1.6")
+async def test_a_failed_flow_is_resumed_where_it_stopped(shop: Shop, app: App) -> None:
+    async with working(app):
+        await app.emit("packed:1")
+        handle = await shop.order.enqueue(1)
+        await until_state(app, handle.id, "failed")
+        shop.is_broken = False
+        await app.flows.resume(handle.id)
+        assert await handle.result(timeout="30s") == "shipped"
+    assert shop.ran == ["reserve", "ship", "charge", "charge"]
+
+
+async def test_a_failed_flow_is_retried_from_a_named_step(shop: Shop, app: App) -> None:
+    async with working(app):
+        await app.emit("packed:1")
+        handle = await shop.order.enqueue(1)
+        await until_state(app, handle.id, "failed")
+        with pytest.raises(StepNotFound, match='no step "charge", it has done reserve') as found:
+            await app.flows.retry(handle.id, from_step="charge")
+        assert found.value.done[:2] == ["reserve", "packed:1"]
+        shop.is_broken = False
+        await app.flows.retry(handle.id, from_step="ship")
+        assert await handle.result(timeout="30s") == "shipped"
+    assert shop.ran == ["reserve", "ship", "charge", "ship", "charge"]
+
+
+@pytest.mark.requirement("S1.6")
+async def test_a_failed_machine_is_resumed_at_its_step_and_put_back_to_an_earlier_one(
+    shop: Shop, app: App
+) -> None:
+    async with working(app):
+        handle = await shop.import_.enqueue(shop.import_.Download("a"))
+        await until_state(app, handle.id, "failed")
+        record = await app.flows.show(handle.id)
+        assert record.is_machine
+        assert [(step.name, step.state, step.value) for step in record.steps] == [
+            ("Download", "done", {"url": "a"}),
+            ("Parse", "failed", {"rows": 2}),
+        ]
+        assert [(run.step, run.next, run.outcome, run.attempt) for run in record.history] == [
+            ("Download", "Parse", "snoozed", 1),
+            ("Parse", None, "retried", 1),
+            ("Parse", None, "failed", 2),
+        ]
+        await app.flows.resume(handle.id)
+        await until(lambda: _has_run(shop, 4))
+        await until_state(app, handle.id, "failed")
+        app.flows.retry_sync(handle.id, from_step="Parse")
+        await until(lambda: _has_run(shop, 6))
+        await until_state(app, handle.id, "failed")
+        shop.is_broken = False
+        await app.flows.retry(handle.id, from_step="Download")
+        assert await handle.result(timeout="30s") == "imported"
+    tries = ["parse 1", "parse 2"]
+    assert shop.ran == ["download", *tries, "parse 3", *tries, "download", "parse 1"]
+    assert {step.state for step in (await app.flows.show(handle.id)).steps} == {"done"}
+
+
+async def _has_run(shop: Shop, count: int) -> bool:
+    return len(shop.ran) >= count
+
+
+async def test_a_machine_at_its_first_step_is_shown_and_retried_from_it(app: App) -> None:
+    broken = [True, False]
+
+    @app.machine(retry=Retry(max_attempts=1))
+    class Short(Machine[int]):
+        class Only(Step):
+            size: int
+
+            async def run(self) -> Done[int]:
+                if broken.pop(0):
+                    raise ValueError("at first")
+                return Done(self.size)
+
+    async with working(app):
+        handle = await Short.enqueue(Short.Only(3))
+        with pytest.raises(JobEnded):
+            await handle.result(timeout="30s")
+        [step] = (await app.flows.show(handle.id)).steps
+        assert (step.name, step.state, step.value) == ("Only", "failed", {"size": 3})
+        await app.flows.retry(handle.id, from_step="Only")
+        assert await handle.result(timeout="30s") == 3
+
+
+async def test_a_waiting_flow_is_cancelled_and_only_a_failed_one_is_resumed(shop: Shop, app: App) -> None:
+    async with working(app):
+        handle = await shop.order.enqueue(7)
+        await until_state(app, handle.id, "waiting")
+        with pytest.raises(FlowNotFailed, match=f"flow {handle.id} is waiting"):
+            await app.flows.resume(handle.id)
+        with pytest.raises(FlowNotFailed, match="is waiting"):
+            await app.flows.retry(handle.id, from_step="reserve")
+        assert await app.flows.cancel(handle.id, reason="sold out") == "cancelled"
+    assert await state_of(app, handle.id) == "cancelled"
+    for verb in (app.flows.show_sync, app.flows.resume_sync, app.flows.retry_sync, app.flows.cancel_sync):
+        with pytest.raises(JobNotFound):
+            verb(9_999)  # type: ignore[operator]  # each takes the number of a flow
+    with pytest.raises(InvalidInput, match="state is 'broken'"):
+        await app.flows.list(state="broken")
