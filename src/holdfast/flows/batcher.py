@@ -20,16 +20,27 @@ class Batcher(Generic[T, A]):
     def __init__(self, write: Callable[[list[T]], Awaitable[Sequence[A]]]) -> None:
         self._write = write
         self._gathering: list[tuple[T, asyncio.Future[A]]] = []
+        self._is_busy = False
         self._task: asyncio.Task[None] | None = None
 
     async def put(self, item: T) -> A:
         """Committed when it returns. Who is cancelled meanwhile does not know whether it was."""
-        loop = asyncio.get_running_loop()
-        answer: asyncio.Future[A] = loop.create_future()
-        self._gathering.append((item, answer))
-        if self._task is None:
-            self._task = loop.create_task(self._run())
-        return await answer
+        if self._is_busy:
+            answer: asyncio.Future[A] = asyncio.get_running_loop().create_future()
+            self._gathering.append((item, answer))
+            return await answer
+        self._is_busy = True
+        try:
+            return (await self._write([item]))[0]
+        finally:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """A task of its own from here on: whoever was first has no reason to wait for the others."""
+        if self._gathering:
+            self._task = asyncio.get_running_loop().create_task(self._run())
+        else:
+            self._is_busy = False
 
     async def _run(self) -> None:
         batch: list[tuple[T, asyncio.Future[A]]] = []
@@ -38,7 +49,7 @@ class Batcher(Generic[T, A]):
                 batch, self._gathering = self._gathering[:BATCH], self._gathering[BATCH:]
                 await self._answer([each for each in batch if not each[1].done()])
         finally:
-            self._task = None
+            self._is_busy = False
             # Only when the event loop is about to end, with items that nobody will write.
             for _, answer in (*batch, *self._gathering):
                 answer.cancel()

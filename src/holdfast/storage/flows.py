@@ -113,7 +113,6 @@ class Swept(NamedTuple):
 _LOAD = statement("flow_load", Recorded, is_repeatable=True)
 _CHECKPOINT = statement("flow_checkpoint", int, is_repeatable=True)
 _CHECKPOINT_ONE = statement("flow_checkpoint_one", int, is_repeatable=True)
-_CHECKPOINT_ONE = statement("flow_checkpoint_one", int, is_repeatable=True)
 _LOCK = statement("flow_lock", str)
 _WAIT = statement("flow_wait", Waited)
 _WAKE_TAKE = statement("flow_wake_take", int)
@@ -133,12 +132,6 @@ def load(schema: Schema, jobs: Sequence[int], *, now: datetime | None = None) ->
 
 def checkpoint(schema: Schema, writings: Sequence[Writing], *, now: datetime | None = None) -> Statement[int]:
     """Keep what steps came to; answers the runs that still hold their lease."""
-    if len(writings) == 1:
-        fence, *written = writings[0]
-        names = Writing._fields[1:]
-        return _CHECKPOINT_ONE.with_params(
-            schema, **fence._asdict(), **dict(zip(names, written, strict=True)), now=now
-        )
     if len(writings) == 1:
         return _checkpoint_one(schema, writings[0], now)
     return _CHECKPOINT.with_params(

@@ -1,5 +1,5 @@
 -- Keep what one step has come to: what flow_checkpoint does, for a flow that is alone, without unpacking arrays.
--- flow that is alone. Fence, order of locks and answer are the same.
+-- Fence, order of locks and answer are the same.
 with fenced as materialized (
   select job, run from {schema}.lease
    where worker = %(worker)s::bigint and job = %(job)s::bigint and run = %(run)s::bigint
