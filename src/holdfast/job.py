@@ -1,6 +1,6 @@
 """A kind of job as its author sees it: a function that can be enqueued, typed by its own signature."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, ParamSpec, TypeVar
@@ -16,6 +16,7 @@ from holdfast.worker.kind import Kind
 
 if TYPE_CHECKING:
     from holdfast.app import App
+    from holdfast.codec.signature import Signature
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -79,7 +80,7 @@ class Options:
         """Whether a job with these is due at once, for ever, and need not be unique."""
         return self.delay is None and self.at is None and self.deadline is None and self.unique is None
 
-    def new_job(self, policy: Policy, args: str, parameters: Collection[str]) -> NewJob:
+    def new_job(self, policy: Policy, args: str, signature: "Signature") -> NewJob:
         if self.is_plain:
             return NewJob(policy, args)
         is_moment = isinstance(self.deadline, datetime)
@@ -92,8 +93,13 @@ class Options:
             deadline_in=None
             if self.deadline is None or is_moment
             else duration(self.deadline, name="deadline"),
-            unique_key=unique_key(self.unique, kind=policy.kind, args=args, parameters=parameters),
+            unique_key=self._unique_key(policy.kind, args, signature),
         )
+
+    def _unique_key(self, kind: str, args: str, signature: "Signature") -> str | None:
+        is_derived = self.unique and not isinstance(self.unique, str)
+        keyed = signature.keyed(args) if is_derived else args
+        return unique_key(self.unique, kind=kind, args=keyed, parameters=signature.names)
 
 
 def _check_kind(what: str, value: object, kind: type, wanted: str) -> None:
@@ -137,7 +143,7 @@ class Using(Generic[P, R]):
     def _call(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
         signature = self.kind.signature
         text = signature.encode(args, kwargs)
-        new = self.options.new_job(self.policy, text, signature.names)
+        new = self.options.new_job(self.policy, text, signature)
         return Call(self.kind, new, self.options.on_conflict)
 
 

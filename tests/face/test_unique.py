@@ -1,6 +1,8 @@
 """`using(unique=…)`: one active job for each key, and what happens to the second."""
 
+import json
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -110,13 +112,33 @@ async def test_another_kind_with_the_same_arguments_is_not_the_same(app: App, ma
     assert (await letter.using(unique=["user"]).enqueue(1)).id != first.id
 
 
-async def test_a_parameter_that_was_not_given_is_absent_and_equals_no_value(mail: Job[..., str]) -> None:
-    job = mail.using(unique=["user", "body"])
+@pytest.mark.requirement("S2.10")
+@pytest.mark.parametrize("unique", [True, ["user", "body"]])
+async def test_a_parameter_that_was_not_given_counts_as_its_default(
+    unique: Sequence[str] | bool, mail: Job[..., str], observer: Observer
+) -> None:
+    job = mail.using(unique=unique)
     absent = await job.enqueue(1)
-    assert (await job.enqueue(1, "another subject")).id == absent.id
-    given = await job.enqueue(1, body=None)  # its default, but given
-    assert given.id != absent.id
-    assert (await job.enqueue(1, body=None)).id == given.id
+    assert (await job.enqueue(1, body=None)).id == absent.id
+    assert (await job.enqueue(1, "Hello")).id == absent.id
+    assert (await job.enqueue(1, body="text")).id != absent.id
+    assert observer.job(absent.id)["args"] == {"user": 1}  # in the key only: the code that runs has its own
+
+
+async def test_values_that_are_the_same_make_the_same_key(app: App) -> None:
+    class Odd:
+        """Nothing that JSON has."""
+
+    @app.job
+    async def tally(names: set[str], rate: float = 1, way: Any = Odd) -> None: ...
+
+    job = tally.using(unique=True)
+    names = [f"name {number}" for number in range(20)]
+    first = await job.enqueue(set(names))
+    assert (await job.enqueue(set(names), 1.0)).id == first.id
+    assert (await job.enqueue(set(names), 1.5)).id != first.id
+    keyed = [tally.kind.signature.keyed(json.dumps({"names": order})) for order in (names, names[::-1])]
+    assert keyed[0] == keyed[1]
 
 
 @pytest.mark.parametrize("names", [["user", "sbject"], ["sbject"]])

@@ -24,6 +24,7 @@ class Shape:
     positional: tuple[str, ...]
     required: frozenset[str]
     optional: tuple[str, ...]
+    defaults: Mapping[str, Any]
     comparisons: Mapping[str, Comparison]
     arguments: msgspec.json.Decoder[msgspec.Struct]
     result: msgspec.json.Decoder[Any]
@@ -64,6 +65,7 @@ def shape_of(
         positional=tuple(p.name for p in own if p.kind is not Parameter.KEYWORD_ONLY),
         required=frozenset(p.name for p in own if p.default is Parameter.empty),
         optional=tuple(p.name for p in own if p.default is not Parameter.empty),
+        defaults={p.name: p.default for p in own if p.default is not Parameter.empty},
         comparisons={name: Comparison(takes_naive(hint)) for name, hint in types.items()},
         arguments=_arguments(name_of(function), own, types),
         result=msgspec.json.Decoder(result, dec_hook=from_json_types),

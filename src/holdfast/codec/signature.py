@@ -11,6 +11,7 @@ import msgspec
 
 from holdfast.codec.faithful import shown
 from holdfast.codec.hints import Function, name_of, parameters_of
+from holdfast.codec.hooks import to_json_types
 from holdfast.codec.result import Encoded, encoder, stored
 from holdfast.codec.shape import Shape, shape_of
 from holdfast.codec.wording import Complaint, complaint, quoted, told, unwritable
@@ -19,6 +20,8 @@ from holdfast.domain.result import RESULT_LIMIT
 from holdfast.errors import InvalidArguments, Undecodable
 
 __all__ = ["Encoded", "Signature"]
+
+_in_order = msgspec.json.Encoder(enc_hook=to_json_types, order="deterministic")
 
 
 class Signature:
@@ -68,6 +71,20 @@ class Signature:
         if changed:
             raise InvalidArguments(self.name, changed.path, changed.problem)
         return text
+
+    def keyed(self, text: str) -> str:
+        """What `encode` gave, as a key is made of it: defaults stand in for what was not given, sets are in
+        order. A default that JSON has nothing for stays absent.
+        """
+        shape = self._shape or self._resolved()
+        whole = {name: value for name, value in shape.defaults.items() if _is_writable(value)}
+        whole |= self.decode(text)
+        try:
+            # Read once, so that a default of 1 is the 1.0 of a float.
+            taken = msgspec.structs.asdict(shape.arguments.decode(encoder.encode(whole)))
+        except Exception:  # noqa: BLE001  # a default of another type than its parameter's
+            taken = whole
+        return _in_order.encode({name: taken[name] for name in whole}).decode()
 
     def decode(self, text: str) -> dict[str, Any]:
         """Keyword arguments for the call: those that were given when the job was enqueued."""
@@ -141,3 +158,11 @@ class Signature:
         if found.path in given and not found.shows_the_value:
             problem = f"{problem.split(', got ')[0]}, got {shown(given[found.path])}"
         return InvalidArguments(self.name, found.path or None, problem)
+
+
+def _is_writable(value: Any) -> bool:
+    try:
+        encoder.encode(value)
+    except Exception:  # noqa: BLE001  # as in encode
+        return False
+    return True

@@ -12,8 +12,8 @@ Unique = str | Sequence[str] | bool
 def unique_key(unique: Unique | None, *, kind: str, args: str, parameters: Collection[str]) -> str | None:
     """A text is the key itself; names of parameters derive it from their values; True from all of them.
 
-    A parameter that was not given counts as absent, which differs from every value, its default included:
-    defaults belong to the code that runs the job, and may change.
+    `args` are those that count: with the defaults of what was not given. What is in none of them is absent,
+    which differs from every value.
     """
     match unique:
         case None | False:

@@ -80,6 +80,10 @@ class MachineSignature(Signature):
         """As it is: a machine that has moved on does not need its first step any more."""
         return {"first": text}
 
+    def keyed(self, text: str) -> str:
+        """All fields of a step are stored, those with defaults too."""
+        return text
+
     def kind_of(self, step: object) -> StepKind:
         """Under which name the machine knows this step."""
         if kind := self._by_class.get(type(step)):
