@@ -5,11 +5,12 @@ from collections.abc import Sequence
 import click
 
 from holdfast.cli.exits import Exit
+from holdfast.cli.flows import flows
 from holdfast.cli.migrate import migrate
 from holdfast.cli.schedules import schedules
 from holdfast.cli.version import version
 from holdfast.cli.worker import worker
-from holdfast.errors import HoldfastError
+from holdfast.errors import HoldfastError, InvalidConnectionString
 from holdfast.postgres.migrations.migration import Migration
 from holdfast.storage.migrations import packaged
 
@@ -19,6 +20,7 @@ def commands() -> None:
     """Durable jobs for Python on the Postgres you already have."""
 
 
+commands.add_command(flows)
 commands.add_command(migrate)
 commands.add_command(schedules)
 commands.add_command(version)
@@ -30,17 +32,38 @@ def main(args: Sequence[str] | None = None, *, migrations: Sequence[Migration] |
     try:
         obj = tuple(packaged() if migrations is None else migrations)
         ended = commands.main(args, prog_name="holdfast", standalone_mode=False, obj=obj)
-    except click.ClickException as error:
+    except click.exceptions.NoArgsIsHelpError as error:
         error.show()
+        return Exit.USAGE
+    except click.UsageError as error:
+        _say(_usage(error))
+        return Exit.USAGE
+    except click.ClickException as error:
+        _say(_one_line(error.format_message()))
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         # Abort is click's name for Ctrl-C. Whatever was under way has been rolled back on the way up to here.
         _say("interrupted")
         return Exit.INTERRUPTED
+    except InvalidConnectionString as error:
+        # Whichever command was told where the database is, it was told wrongly.
+        _say(_one_line(str(error)))
+        return Exit.USAGE
     except HoldfastError as error:
-        _say(" ".join(str(error).split()))
+        _say(_one_line(str(error)))
         return Exit.NOT_FOUND if isinstance(error, LookupError) else Exit.FAILED
     return ended if isinstance(ended, int) else Exit.OK
+
+
+def _usage(error: click.UsageError) -> str:
+    """What is wrong, and which help to read."""
+    sentence = _one_line(error.format_message()).rstrip(".")
+    path = error.ctx.command_path if error.ctx else "holdfast"
+    return f'{sentence} (see "{path} --help")'
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def _say(sentence: str) -> None:

@@ -1,0 +1,175 @@
+"""`holdfast flows`: what flows and machines have done and wait for; resume, retry, cancel, send events."""
+
+import json
+from typing import Any
+
+import click
+
+from holdfast.cli import flows_shown as shown
+from holdfast.cli.schedules_options import json_option, opened, where
+from holdfast.cli.schedules_shown import as_json as told_as_json
+from holdfast.cli.schedules_shown import distance
+from holdfast.cli.table import print_table
+from holdfast.flows.operators import CANCELLED, STATES
+from holdfast.flows.shown import summary_of
+from holdfast.postgres.schema import Schema
+from holdfast.storage.flows_shown import FlowRow
+from holdfast.storage.flows_shown import flows as page_of
+
+_MOST_STEPS = 50
+
+flow_argument = click.argument("flow", type=click.IntRange(1), metavar="ID")
+
+
+@click.group()
+def flows() -> None:
+    """Show what flows and machines have done and wait for; resume, retry, cancel, send events."""
+
+
+@flows.command("list")
+@click.option("--state", type=click.Choice(STATES), help="Only those in this state.")
+@click.option("--kind", metavar="KIND", help="Only this kind, also those that have not begun.")
+@click.option(
+    "-n", "--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="How many."
+)
+@click.option("--before", type=click.IntRange(1), metavar="ID", help="Those before this one, to page on.")
+@where
+@json_option
+def list_(
+    *,
+    state: str | None,
+    kind: str | None,
+    limit: int,
+    before: int | None,
+    dsn: str | None,
+    schema: Schema,
+    as_json: bool,
+) -> None:
+    """Flows and machines that have begun, the newest first."""
+    with opened(dsn, schema) as app:
+        rows = app.run_sync(page_of(schema, kind=kind, state=state, before=before, limit=limit))
+    if as_json:
+        click.echo(told_as_json([summary_of(row) for row in rows]))
+    elif rows:
+        heads = ("ID", "KIND", "STATE", "DONE", "STEP", "NEXT", "CREATED", "ERROR")
+        print_table(heads, [_line(row) for row in rows], flexible=("KIND", "STEP", "ERROR"))
+    else:
+        narrowed = state is not None or kind is not None or before is not None
+        click.echo("no flow fits" if narrowed else "no flow has begun: enqueue one, and let a worker run")
+
+
+def _line(row: FlowRow) -> tuple[str, ...]:
+    waits = row.until if row.state in ("waiting", "scheduled") else None
+    return (
+        str(row.job),
+        row.kind,
+        row.state,
+        f"{row.done:,}",
+        row.step or "",
+        distance(waits, row.now),
+        distance(row.created_at, row.now),
+        shown.short(summary_of(row).error),
+    )
+
+
+@flows.command()
+@flow_argument
+@click.option("--graph", is_flag=True, help="Draw the way that it has taken.")
+@where
+@json_option
+def show(flow: int, *, graph: bool, dsn: str | None, schema: Schema, as_json: bool) -> None:
+    """One flow in full: its steps, waits, children and history."""
+    with opened(dsn, schema) as app:
+        record = app.flows.show_sync(flow)
+    if as_json:
+        click.echo(told_as_json(shown.facts_of(record)))
+        return
+    click.echo(f"{click.style(f'{record.kind} {record.id}', bold=True)}  {shown.marked(record.state)}")
+    if graph:
+        for line in shown.graph(record):
+            click.echo(line)
+        return
+    for what, words in shown.facts(record):
+        click.echo(f"  {what:<9}{words}")
+    if record.steps:
+        click.echo("")
+        heads = ("STEP", "KIND", "STATE", "TRIES", "AT (UTC)", "UNTIL (UTC)", "JOB", "VALUE")
+        rows = shown.step_rows(record)
+        print_table(heads, rows[:_MOST_STEPS], flexible=("STEP", "VALUE"))
+        if len(rows) > _MOST_STEPS:
+            click.echo(f"… and {len(rows) - _MOST_STEPS:,} more: --json has all of them")
+    if record.history:
+        click.echo("")
+        heads = ("RUN", "STEP", "OUTCOME", "TRY", "ENDED (UTC)", "TOOK", "ERROR")
+        print_table(heads, shown.run_rows(record), flexible=("STEP", "OUTCOME", "ERROR"))
+
+
+@flows.command()
+@flow_argument
+@where
+@json_option
+def resume(flow: int, *, dsn: str | None, schema: Schema, as_json: bool) -> None:
+    """Let one that has failed go on where it stopped, with one more attempt."""
+    with opened(dsn, schema) as app:
+        app.flows.resume_sync(flow)
+    _tell({"resumed": flow}, f"flow {flow} goes on where it stopped", as_json=as_json)
+
+
+@flows.command()
+@flow_argument
+@click.option("--from", "step", metavar="STEP", help="From this step on; else from the beginning.")
+@where
+@json_option
+def retry(flow: int, *, step: str | None, dsn: str | None, schema: Schema, as_json: bool) -> None:
+    """Let one that has failed do it again from a step on, with all attempts. Steps before it stay done."""
+    with opened(dsn, schema) as app:
+        app.flows.retry_sync(flow, from_step=step)
+    since = "from the beginning" if step is None else f'from step "{step}"'
+    _tell({"retried": flow, "from": step}, f"flow {flow} goes on {since}", as_json=as_json)
+
+
+@flows.command()
+@flow_argument
+@click.option("--reason", default=CANCELLED, metavar="TEXT", help="Why, for the history.")
+@where
+@json_option
+def cancel(flow: int, *, reason: str, dsn: str | None, schema: Schema, as_json: bool) -> None:
+    """End one, and the children that it waits for."""
+    with opened(dsn, schema) as app:
+        answer = app.flows.cancel_sync(flow, reason=reason)
+    words = {
+        "cancelled": f"flow {flow} is cancelled",
+        "requested": f"flow {flow} is running, and told to end",
+        "final": f"flow {flow} has ended already",
+    }
+    sentence = words.get(answer, f"flow {flow} is moving: try again")
+    _tell({"flow": flow, "answer": answer}, sentence, as_json=as_json)
+
+
+def _payload(ctx: click.Context, param: click.Parameter, value: str | None) -> Any:
+    try:
+        return None if value is None else json.loads(value)
+    except ValueError as error:
+        raise click.BadParameter(
+            f'{value!r} is no JSON ({error}): write {{"by": "eve"}}, 42 or \'"text"\'', ctx, param
+        ) from None
+
+
+@flows.command()
+@click.argument("event")
+@click.argument("payload", required=False, callback=_payload, metavar="[JSON]")
+@click.option(
+    "--keep", default="30 days", show_default=True, metavar="LENGTH", help="How long, if nobody waits."
+)
+@where
+@json_option
+def emit(event: str, *, payload: Any, keep: str, dsn: str | None, schema: Schema, as_json: bool) -> None:
+    """Send an event: flows that wait for it go on, or the first that asks for it."""
+    with opened(dsn, schema) as app:
+        app.emit_sync(event, payload, keep=keep)
+    sentence = f'"{event}" is sent: who waits for it goes on; if nobody does, it is kept for {keep}'
+    _tell({"emitted": event}, sentence, as_json=as_json)
+
+
+def _tell(facts: dict[str, object], sentence: str, *, as_json: bool) -> None:
+    click.echo(told_as_json(facts) if as_json else sentence)

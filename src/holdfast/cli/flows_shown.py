@@ -1,0 +1,171 @@
+"""How a flow looks: as sentences, cells and a drawing for people, as JSON for programs."""
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from itertools import groupby
+from typing import Any
+
+from holdfast.cli.schedules_shown import length, moment
+from holdfast.cli.table import terminal_width
+from holdfast.flows.shown import FlowRecord, FlowStep
+
+_MARKS = {
+    "scheduled": "◷",
+    "ready": "○",
+    "running": "◔",
+    "waiting": "⏸",
+    "succeeded": "✓",
+    "done": "✓",
+    "failed": "✕",
+    "cancelled": "⊘",
+    "expired": "⊘",
+}
+_LATEST = 10
+_MOST_CHILDREN = 8
+_VALUE = 200
+
+
+def marked(state: str) -> str:
+    return f"{_MARKS.get(state, '?')} {state}"
+
+
+def short(error: dict[str, Any] | None) -> str:
+    """Its type and the first line of what it says."""
+    if not error:
+        return ""
+    words = ": ".join(str(error[name]) for name in ("type", "message") if error.get(name))
+    return (words or str(error.get("code", "")) or str(error.get("state", ""))).splitlines()[0]
+
+
+def facts(record: FlowRecord) -> Iterator[tuple[str, str]]:
+    """What `show` says, line by line."""
+    yield "sort", "state machine" if record.is_machine else "flow"
+    if record.args:
+        yield "args", ", ".join(f"{name}={_json(value)}" for name, value in record.args.items())
+    yield "queue", record.queue
+    yield "created", f"{moment(record.created_at)} UTC"
+    if record.run_at is not None:
+        yield "next", f"{moment(record.run_at)} UTC"
+    for wait in record.waits[:_LATEST]:
+        limit = "" if wait.until is None else f", until {moment(wait.until)} UTC"
+        yield "waits", f"{_awaited(wait)}{limit}"
+    if record.deadline_at is not None:
+        yield "deadline", f"{moment(record.deadline_at)} UTC"
+    if record.finished_at is not None:
+        yield "ended", f"{moment(record.finished_at)} UTC"
+    if record.error is not None:
+        yield "error", short(record.error)
+    if record.result is not None:
+        yield "result", _json(record.result)
+
+
+def _awaited(wait: FlowStep) -> str:
+    match wait.kind:
+        case "event":
+            return f'for event "{wait.event or wait.name}"'
+        case "step":
+            return f'to try step "{wait.name}" again, after {wait.failures} failed'
+        case _:
+            return f'for {wait.kind} "{wait.name}"'
+
+
+def step_rows(record: FlowRecord) -> list[tuple[str, ...]]:
+    return [
+        (
+            step.name,
+            "" if record.is_machine else step.kind,
+            marked(step.state),
+            _tries(step),
+            moment(step.at),
+            moment(step.until),
+            "" if step.child is None else str(step.child),
+            short(step.error) or _json(step.value, is_bare=True),
+        )
+        for step in record.steps
+    ]
+
+
+def _tries(step: FlowStep) -> str:
+    """How often it was run, where that was more than once."""
+    return str(step.failures + (step.state == "done")) if step.failures else ""
+
+
+def run_rows(record: FlowRecord) -> list[tuple[str, ...]]:
+    """The latest, oldest first."""
+    return [
+        (
+            str(run.run),
+            run.step or "",
+            run.outcome if run.next is None else f"went on to {run.next}",
+            str(run.attempt),
+            moment(run.finished_at),
+            "" if run.started_at is None else length(run.finished_at - run.started_at),
+            short(run.error),
+        )
+        for run in record.history[-_LATEST:]
+    ]
+
+
+def graph(record: FlowRecord) -> Iterator[str]:
+    """From above to below: the steps of its path, and beside it the children that were begun together."""
+    width = max((len(step.name) for step in record.steps if step.child is None), default=0)
+    for is_child, together in groupby(record.steps, key=lambda step: step.child is not None):
+        steps = list(together)
+        if is_child:
+            yield from _children(steps)
+        else:
+            for step in steps:
+                yield "│"
+                yield _cut(f"{_mark(step)} {step.name.ljust(width)}  {_detail(step, record)}")
+    has_failed_step = bool(record.steps) and record.steps[-1].state == "failed"
+    if record.error is not None and not has_failed_step:
+        yield "│"
+        yield _cut(f"{_MARKS[record.state]} {short(record.error)}")
+    elif record.state == "succeeded":
+        yield "│"
+        yield _cut(f"■ {_json(record.result)}")
+
+
+def _children(children: Sequence[FlowStep]) -> Iterator[str]:
+    yield "│"
+    for child in children[:_MOST_CHILDREN]:
+        end = f": {short(child.error)}" if child.error else ""
+        yield _cut(f"├── {_mark(child)} {child.name}  job {child.child}, {child.state}{end}")
+    left = children[_MOST_CHILDREN:]
+    if left:
+        done = sum(child.state == "done" for child in left)
+        yield f"├── … and {len(left):,} more, {done:,} of them done"
+
+
+def _mark(step: FlowStep) -> str:
+    return _MARKS.get(step.state, "?")
+
+
+def _detail(step: FlowStep, record: FlowRecord) -> str:
+    words = [] if record.is_machine or step.kind == "step" else [step.kind]
+    words.append(step.state)
+    tries = str(record.attempt) if record.is_machine and step.state != "done" else _tries(step)
+    if tries not in ("", "0", "1"):
+        words.append(f"{tries} tries")
+    if step.state in ("waiting", "scheduled") and step.until is not None:
+        words.append(f"until {moment(step.until)} UTC")
+    value = short(step.error) or _json(step.value, is_bare=True)
+    return f"{', '.join(words)}{': ' if value else ''}{value}"
+
+
+def _json(value: object, *, is_bare: bool = False) -> str:
+    """Short enough for a line; `is_bare`: nothing for nothing."""
+    if is_bare and value in (None, {}):
+        return ""
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _VALUE else f"{text[: _VALUE - 1]}…"
+
+
+def _cut(line: str) -> str:
+    limit = terminal_width()
+    return line if limit is None or len(line) <= limit else f"{line[: limit - 1]}…"
+
+
+def facts_of(record: FlowRecord) -> dict[str, object]:
+    return asdict(record)
