@@ -69,7 +69,12 @@ class Planner:
         self._emitter = emitter
 
     async def once(self) -> Did:
-        """A bounded pass: what is left over is done in the next one, which begins at once."""
+        """A bounded pass: what is left over is done in the next one, which begins at once. Asks first whether
+        anything is due, so that an idle pass is one statement.
+        """
+        wait = await self._database.run_one(next_look(self._schema))
+        if wait is None or wait:
+            return Did(again_in=_seconds(wait))
         fired = moved = 0
         for _ in range(_LOOKS):
             looked = await self.look()
@@ -80,9 +85,7 @@ class Planner:
         else:
             return Did(fired, is_more=True)
         wait = await self._database.run_one(next_look(self._schema))
-        if wait is None:
-            return Did(fired)
-        return Did(fired, is_more=moved > 0 and not wait, again_in=wait.total_seconds())
+        return Did(fired, is_more=moved > 0 and wait == timedelta(), again_in=_seconds(wait))
 
     async def catch_up(self, schedule: str) -> None:
         """Decide all that is due of one schedule, such as before its timing changes."""
@@ -163,8 +166,12 @@ def chores(database: Database, schema: Schema, emitter: Emitter) -> list[Chore]:
     """What the leader does for schedules."""
     return [
         Chore("plan", Planner(database, schema, emitter).once, emitter, shortest=1, longest=30),
-        Chore("prune plans", PlanPruner(database, schema).once, emitter, shortest=5, longest=60),
+        Chore("prune plans", PlanPruner(database, schema).once, emitter, shortest=30, longest=600),
     ]
+
+
+def _seconds(length: timedelta | None) -> float | None:
+    return None if length is None else length.total_seconds()
 
 
 def decide_all(rows: Sequence[DueRow], now: datetime) -> tuple[list[Move], list[Refused]]:

@@ -16,8 +16,9 @@ with clock as materialized (
      for no key update skip locked
 ), plans as materialized (
   select n, plan_time, earliest, run_at, count, decision, reason,
-         exists (select from {schema}.plan k
-                  where k.schedule = %(schedule)s::text and k.plan_time = p.plan_time) as is_known
+         -- With a limit, or it might be made a list of all plans of the schedule to look things up in.
+         (select true from {schema}.plan k
+           where k.schedule = %(schedule)s::text and k.plan_time = p.plan_time limit 1) is not null as is_known
     from unnest(%(plan_times)s::timestamptz[], %(earliests)s::timestamptz[], %(run_ats)s::timestamptz[],
                 %(counts)s::int[], %(decisions)s::text[], %(reasons)s::text[])
            with ordinality as p (plan_time, earliest, run_at, count, decision, reason, n)
@@ -25,9 +26,9 @@ with clock as materialized (
   update {schema}.schedule_scope c
      set last_plan_at = coalesce(%(last_plan)s::timestamptz, c.last_plan_at), next_at = %(next)s::timestamptz,
          error = null
-    from held h, clock
+    from held h
    where c.schedule = %(schedule)s::text and c.scope = any(%(scopes)s::text::text[])
-     and c.gone_at is null and c.next_at <= clock.now and c.skips is null and c.job is null
+     and c.gone_at is null and c.skips is null and c.job is null
      and c.last_plan_at is not distinct from %(was_last)s::timestamptz
      and greatest(c.since_at, c.last_plan_at) = %(since)s::timestamptz
      and c.zone is not distinct from %(zone)s::text
