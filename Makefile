@@ -3,7 +3,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: help demo test test-machine check lint types layers bench bench-peers bench-soak schema lock clean
+.PHONY: help demo test test-machine check lint types layers bench bench-flows bench-peers bench-soak schema lock clean
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 16
@@ -49,6 +49,9 @@ bench: .venv/ready  ## measure, as ratios
 
 bench-peers: .venv-bench/ready  ## the worker beside pgqueuer, awa-pg and procrastinate; writes a page of docs/
 	@.venv-bench/bin/python -m benchmarks.peers $(ARGS)
+
+bench-flows: .venv-bench/ready  ## flows beside dbos and absurd-sdk; writes a page of docs/
+	@.venv-bench/bin/python -m benchmarks.flows $(ARGS)
 
 bench-soak: .venv-bench/ready  ## ten minutes of steady state, with pruning
 	@.venv-bench/bin/python -m benchmarks.peers soak $(ARGS)

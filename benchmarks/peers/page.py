@@ -46,7 +46,7 @@ def write_page(directory: Path, figures: list[Figure], machine: str, extent: Ext
     page = _PAGE.format(
         machine=machine,
         name=_NAME,
-        table=_table(figures),
+        table=markdown(figures),
         rounds=extent.rounds,
         concurrency=extent.concurrency,
         jobs=extent.jobs,
@@ -56,7 +56,7 @@ def write_page(directory: Path, figures: list[Figure], machine: str, extent: Ext
     (directory / f"{_NAME}.svg").write_text(plot(figures))
 
 
-def _table(figures: list[Figure]) -> str:
+def markdown(figures: list[Figure]) -> str:
     lines = ["| measure | found | to reach | | behind it |", "|---|---:|---:|---|---|"]
     lines += [
         f"| {each.measure} | {each.target.show(each.value)} | {each.target} "

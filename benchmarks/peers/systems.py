@@ -54,6 +54,24 @@ def _bare_announced() -> Peer:
     return Bare(is_announced=True)
 
 
+def _holdfast_flows() -> Peer:
+    from benchmarks.flows.holdfast import HoldfastFlows
+
+    return HoldfastFlows()
+
+
+def _dbos() -> Peer:
+    from benchmarks.flows.dbos import Dbos
+
+    return Dbos()
+
+
+def _absurd() -> Peer:
+    from benchmarks.flows.absurd import Absurd
+
+    return Absurd()
+
+
 SYSTEMS: dict[str, Callable[[], Peer]] = {
     "holdfast": _holdfast,
     "holdfast-idle": _holdfast_idle,
@@ -63,5 +81,8 @@ SYSTEMS: dict[str, Callable[[], Peer]] = {
     "procrastinate": _procrastinate,
     "bare": _bare,
     "bare-announced": _bare_announced,
+    "holdfast-flows": _holdfast_flows,
+    "dbos": _dbos,
+    "absurd": _absurd,
 }
 PEERS = ("pgqueuer", "awa", "procrastinate")

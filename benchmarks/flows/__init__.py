@@ -1,0 +1,1 @@
+"""Flows beside other systems for durable functions, and beside the least that a checkpoint can cost."""
