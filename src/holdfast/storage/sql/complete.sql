@@ -20,7 +20,9 @@ with clock as materialized (
     from gone g
    cross join lateral (select kind, queue, unique_key, keep, parent from {schema}.job where id = g.job offset 0) j
 ), forgettable as materialized (
-  select job, queue, unique_key, keep from ended where unique_key is not null or keep is not null
+  select job, queue, unique_key, keep, parent
+    from ended
+   where unique_key is not null or keep is not null or parent is not null
 ), written as (
   insert into {schema}.ledger
          (job, run, started_at, finished_at, keep_until, worker, outcome, attempt, is_final, queue, kind, flag, result)
@@ -42,7 +44,7 @@ with clock as materialized (
 ), unsaved as (
   delete from {schema}.saved where job = any(array(select job from forgettable where keep = interval '0'))
 ), woken as (
-  insert into {schema}.wakeup (job, child) select parent, job from ended where parent is not null
+  insert into {schema}.wakeup (job, child) select parent, job from forgettable where parent is not null
   returning pg_notify('{schema_name}.wake', '')
 ), counted as (
   insert into {schema}.tally (minute, outcome, queue, kind, runs, run_time)

@@ -40,9 +40,10 @@ with clock as materialized (
 ), others as materialized (
   select job, run, place, attempt, kind, queue, deadline_at, keep, outcome from ended where outcome <> 'succeeded'
 ), forgettable as materialized (
-  select job, queue, unique_key, keep
+  select job, queue, unique_key, keep, parent
     from ended
-   where (unique_key is not null or keep is not null) and outcome not in ('retried', 'snoozed', 'released')
+   where (unique_key is not null or keep is not null or parent is not null)
+     and outcome not in ('retried', 'snoozed', 'released')
 ), written as (
   insert into {schema}.ledger
          (job, run, started_at, finished_at, keep_until, worker, outcome, attempt, is_final, queue, kind, flag, error, result)
@@ -92,7 +93,7 @@ with clock as materialized (
   delete from {schema}.saved where job = any(array(select job from forgettable where keep = interval '0'))
 ), woken as (
   insert into {schema}.wakeup (job, child)
-  select parent, job from ended where parent is not null and outcome not in ('retried', 'snoozed', 'released')
+  select parent, job from forgettable where parent is not null
   union all
   select o.job, null
     from others o
