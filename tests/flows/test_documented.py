@@ -3,12 +3,16 @@ import re
 import pytest
 
 from holdfast import Flow
+from holdfast.flows.operators import FlowOperators
 from support.documented import DOCS, run_page
 
 
-def test_every_example_runs_and_prints_what_the_page_says(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("page", ["how-to/flows.md", "how-to/state-machines.md"])
+def test_every_example_runs_and_prints_what_the_page_says(
+    page: str, dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HOLDFAST_DSN", dsn)
-    run_page("how-to/flows.md", monkeypatch)
+    run_page(page, monkeypatch)
 
 
 def test_everything_that_a_flow_can_do_is_in_the_reference() -> None:
@@ -16,3 +20,10 @@ def test_everything_that_a_flow_can_do_is_in_the_reference() -> None:
     for name in vars(Flow):
         if not name.startswith("_") and name not in {"schema", "code", "fence"}:
             assert re.search(rf"`[^`\n]*\bflow\.{name}\b", text), name
+
+
+def test_everything_that_operators_can_do_is_in_the_reference() -> None:
+    text = (DOCS / "reference/flows.md").read_text("utf-8")
+    for name in vars(FlowOperators):
+        if not name.startswith("_"):
+            assert f"app.flows.{name.removesuffix('_sync')}(" in text, name

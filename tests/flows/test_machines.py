@@ -216,6 +216,7 @@ async def test_a_new_step_that_this_version_does_not_know_waits_for_one_that_doe
         ("foreign", "is no step of Odd"),
         ("nothing", "return Next"),
         ("no length", "after"),
+        ("completion", "ends by what it returns"),
     ],
 )
 async def test_a_next_step_that_cannot_be_stored_is_the_steps_terminal_error(
@@ -230,8 +231,11 @@ async def test_a_next_step_that_cannot_be_stored_is_the_steps_terminal_error(
     @app.machine
     class Odd(Machine):
         class Begin(Step):
-            async def run(self) -> Any:
+            async def run(self, ctx: Context) -> Any:
                 ran.append("begin")
+                if given == "completion":
+                    async with ctx.transaction():
+                        pass
                 return {
                     "unstorable": Next(Odd.Begin2(value=object())),
                     "foreign": Next(Elsewhere()),

@@ -3,7 +3,7 @@
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any
+from typing import Any, NoReturn
 
 from holdfast.domain.backoff import to_json
 from holdfast.domain.outcome import Failed, Released
@@ -91,6 +91,7 @@ class Machines:
 
     async def _run(self, held: Held, context: Context, standing: Standing) -> Any:
         steps = self._steps[held.run] = Steps(self._threads)
+        context._complete = _refuse_to_complete  # noqa: SLF001  # it would end the machine, whatever is next
         step = standing.step
         args = (context,) if standing.kind.takes_context else ()
         run: Any = step.run  # type: ignore[attr-defined]  # it was looked for when the machine was registered
@@ -127,6 +128,13 @@ class Machines:
         rows: list[Moved] = await self._database.run(move(self._schema, moves))
         by_run = {row.run: row.answer for row in rows}
         return [by_run[each.fence.run] for each in moves]
+
+
+def _refuse_to_complete(context: Context, connection: object) -> NoReturn:  # noqa: ARG001  # its shape
+    raise InvalidInput(
+        "ctx.transaction() completes a job, but a machine's step ends by what it returns: commit a "
+        "transaction of your own that may come twice, or write a flow with flow.transaction(…)"
+    )
 
 
 def _go_by(held: Held, standing: Standing) -> None:
