@@ -1,5 +1,8 @@
 import json
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -31,14 +34,68 @@ def test_help_lists_the_commands(capsys: Captured) -> None:
     assert [name for name in commands.commands if name not in out] == []
 
 
-@pytest.mark.parametrize("arguments", [["fly"], ["migrate", "--fly"], ["version", "more"]])
-def test_an_unknown_command_option_or_argument_is_a_usage_error(
-    arguments: list[str], capsys: Captured
+@pytest.mark.parametrize(
+    ("arguments", "told", "helpful"),
+    [
+        (["fly"], "No such command 'fly'", "holdfast"),
+        (["migrate", "--fly"], "No such option '--fly'", "holdfast migrate"),
+        (["version", "more"], "unexpected extra argument (more)", "holdfast version"),
+        (["worker"], "Missing option '-A' / '--app'", "holdfast worker"),
+        (["worker", "-A", "shop"], "'shop' names no app", "holdfast worker"),
+        (["schedules", "show"], "Missing argument 'NAME'", "holdfast schedules show"),
+        (["migrate", "--lock-timeout", "5"], "Invalid value for '--lock-timeout'", "holdfast migrate"),
+    ],
+)
+def test_a_wrong_call_is_one_line_that_says_what_is_wrong_and_where_to_read_on(
+    arguments: list[str], told: str, helpful: str, capsys: Captured
 ) -> None:
     assert main(arguments) == 2
     out, err = capsys.readouterr()
     assert out == ""
-    assert "Usage: holdfast" in err
+    [line] = err.splitlines()
+    assert line.startswith("holdfast: ")
+    assert told in line
+    assert f'(see "{helpful} --help")' in line
+
+
+def test_no_command_at_all_shows_the_help(capsys: Captured) -> None:
+    assert main([]) == 2
+    assert "Usage: holdfast" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["migrate"],
+        ["migrate", "--check"],
+        ["schedules", "list"],
+        ["worker", "-A", "shop:app"],
+        ["worker", "-A", "shop:app", "--processes", "2"],
+    ],
+    ids=" ".join,
+)
+@pytest.mark.parametrize("given", [None, "mysql://user:hidden@host/shop", "nonsense hidden"])
+def test_a_database_that_is_not_named_or_cannot_be_is_a_wrong_call_of_every_command(
+    command: list[str], given: str | None, tmp_path: Path
+) -> None:
+    (tmp_path / "shop.py").write_text(
+        "from holdfast import App\napp = App()\n@app.job\nasync def send() -> None: ...\n", "utf-8"
+    )
+    environment = {name: value for name, value in os.environ.items() if name != "HOLDFAST_DSN"}
+    ended = subprocess.run(
+        [sys.executable, "-m", "holdfast.cli", *command, *(["--dsn", given] if given else [])],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout) == (2, "")
+    [line] = ended.stderr.splitlines()
+    assert line.startswith("holdfast: ")
+    assert "postgresql://user@host/database" in line
+    assert "hidden" not in line
 
 
 def every_command(group: click.Group, path: str) -> Iterator[tuple[str, click.Command]]:

@@ -172,17 +172,17 @@ def test_a_migration_that_was_altered_after_it_was_applied_is_warned_of(
 
 
 @pytest.mark.parametrize(
-    "dsn_text",
+    ("dsn_text", "code"),
     [
-        "postgresql://me:geheim@127.0.0.1:1/shop",
-        "host=127.0.0.1 port=1 user=me password=geheim",
-        "postgresql://me:geheim@host:port/x",
-        "mysql://me:geheim@host/x",
-        "geheim",
+        ("postgresql://me:geheim@127.0.0.1:1/shop", 1),
+        ("host=127.0.0.1 port=1 user=me password=geheim", 1),
+        ("postgresql://me:geheim@host:port/x", 2),
+        ("mysql://me:geheim@host/x", 2),
+        ("geheim", 2),
     ],
 )
-def test_a_password_is_never_printed(dsn_text: str, capsys: Captured) -> None:
-    assert main(["migrate", "--dsn", dsn_text]) == 1
+def test_a_password_is_never_printed(dsn_text: str, code: int, capsys: Captured) -> None:
+    assert main(["migrate", "--dsn", dsn_text]) == code
     out, err = capsys.readouterr()
     assert out == ""
     assert err.startswith("holdfast: ")

@@ -32,11 +32,8 @@ def main(args: Sequence[str] | None = None, *, migrations: Sequence[Migration] |
     try:
         obj = tuple(packaged() if migrations is None else migrations)
         ended = commands.main(args, prog_name="holdfast", standalone_mode=False, obj=obj)
-    except click.exceptions.NoArgsIsHelpError as error:
-        error.show()
-        return Exit.USAGE
     except click.UsageError as error:
-        _say(_usage(error))
+        _say_usage(error)
         return Exit.USAGE
     except click.ClickException as error:
         _say(_one_line(error.format_message()))
@@ -45,21 +42,26 @@ def main(args: Sequence[str] | None = None, *, migrations: Sequence[Migration] |
         # Abort is click's name for Ctrl-C. Whatever was under way has been rolled back on the way up to here.
         _say("interrupted")
         return Exit.INTERRUPTED
-    except InvalidConnectionString as error:
-        # Whichever command was told where the database is, it was told wrongly.
-        _say(_one_line(str(error)))
-        return Exit.USAGE
     except HoldfastError as error:
         _say(_one_line(str(error)))
-        return Exit.NOT_FOUND if isinstance(error, LookupError) else Exit.FAILED
+        return _exit_code(error)
     return ended if isinstance(ended, int) else Exit.OK
 
 
-def _usage(error: click.UsageError) -> str:
-    """What is wrong, and which help to read."""
+def _exit_code(error: HoldfastError) -> Exit:
+    if isinstance(error, InvalidConnectionString):
+        return Exit.USAGE  # whichever command was told where the database is, it was told wrongly
+    return Exit.NOT_FOUND if isinstance(error, LookupError) else Exit.FAILED
+
+
+def _say_usage(error: click.UsageError) -> None:
+    """What is wrong, and which help to read; that help itself, if nothing was asked for."""
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        error.show()
+        return
     sentence = _one_line(error.format_message()).rstrip(".")
     path = error.ctx.command_path if error.ctx else "holdfast"
-    return f'{sentence} (see "{path} --help")'
+    _say(f'{sentence} (see "{path} --help")')
 
 
 def _one_line(text: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from holdfast.domain.duration import duration
-from holdfast.errors import InvalidInput, InvalidSchemaName
+from holdfast.errors import InvalidConnectionString, InvalidInput, InvalidSchemaName
 from holdfast.postgres.dsn import Dsn
 from holdfast.postgres.schema import Schema
 
@@ -64,7 +64,7 @@ def schema_option(command: Command) -> Command:
 def database(dsn: str | None) -> Iterator[Dsn]:
     """The database that an option or the environment names; a private server runs as long as the block."""
     if dsn is None:
-        raise click.UsageError(MISSING)
+        raise InvalidConnectionString(MISSING)
     kind, _, path = dsn.partition(":")
     if kind != _EMBEDDED:
         yield Dsn.parse(dsn)

@@ -12,7 +12,7 @@ from holdfast.app import App
 from holdfast.cli.options import MISSING, dsn_option, schema_option
 from holdfast.domain.duration import duration
 from holdfast.domain.timing_zone import zone_named
-from holdfast.errors import InvalidInput
+from holdfast.errors import InvalidConnectionString, InvalidInput
 from holdfast.postgres.schema import Schema
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -66,7 +66,7 @@ tz_option = click.option(
 @contextmanager
 def opened(dsn: str | None, schema: Schema) -> Iterator[App]:
     if dsn is None:
-        raise click.UsageError(MISSING)
+        raise InvalidConnectionString(MISSING)
     app = App(dsn, schema=schema.name)
     try:
         yield app
