@@ -32,6 +32,7 @@ WRITES: dict[str, Callable[[list[Any]], bool]] = {
             "flow_adopt",
             "flow_wait",
             "flow_wake",
+            "machine_next",
             "settle",
             "complete",
             "cancel",

@@ -200,6 +200,6 @@ async def test_a_waiting_flow_is_cancelled_and_only_a_failed_one_is_resumed(shop
     assert await state_of(app, handle.id) == "cancelled"
     for verb in (app.flows.show_sync, app.flows.resume_sync, app.flows.retry_sync, app.flows.cancel_sync):
         with pytest.raises(JobNotFound):
-            verb(9_999)  # type: ignore[operator]  # each takes the number of a flow
+            verb(9_999)
     with pytest.raises(InvalidInput, match="state is 'broken'"):
         await app.flows.list(state="broken")

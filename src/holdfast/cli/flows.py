@@ -93,15 +93,13 @@ def show(flow: int, *, graph: bool, dsn: str | None, schema: Schema, as_json: bo
         click.echo(f"  {what:<9}{words}")
     if record.steps:
         click.echo("")
-        heads = ("STEP", "KIND", "STATE", "TRIES", "AT (UTC)", "UNTIL (UTC)", "JOB", "VALUE")
         rows = shown.step_rows(record)
-        print_table(heads, rows[:_MOST_STEPS], flexible=("STEP", "VALUE"))
+        print_table(shown.STEP_HEADS, rows[:_MOST_STEPS], flexible=("STEP", "VALUE"))
         if len(rows) > _MOST_STEPS:
             click.echo(f"… and {len(rows) - _MOST_STEPS:,} more: --json has all of them")
     if record.history:
         click.echo("")
-        heads = ("RUN", "STEP", "OUTCOME", "TRY", "ENDED (UTC)", "TOOK", "ERROR")
-        print_table(heads, shown.run_rows(record), flexible=("STEP", "OUTCOME", "ERROR"))
+        print_table(shown.RUN_HEADS, shown.run_rows(record), flexible=("STEP", "OUTCOME", "ERROR"))
 
 
 @flows.command()

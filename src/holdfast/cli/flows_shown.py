@@ -21,6 +21,8 @@ _MARKS = {
     "cancelled": "⊘",
     "expired": "⊘",
 }
+STEP_HEADS = ("STEP", "KIND", "STATE", "TRIES", "AT (UTC)", "UNTIL (UTC)", "JOB", "VALUE")
+RUN_HEADS = ("RUN", "STEP", "OUTCOME", "TRY", "ENDED (UTC)", "TOOK", "ERROR")
 _LATEST = 10
 _MOST_CHILDREN = 8
 _VALUE = 200

@@ -194,16 +194,15 @@ def _history(ledger: Sequence[LedgerEntry], at: str | None) -> list[FlowRun]:
     """A move names its step; the runs before it, back to the one before, were tries of the same step."""
     runs: list[FlowRun] = []
     for entry in reversed(ledger):
-        moved = None if entry.is_final else _read(entry.result)
-        is_move = isinstance(moved, dict) and {"step", "next"} <= moved.keys()
-        at = moved["step"] if is_move else at
+        moved = {} if entry.is_final else _read(entry.result) or {}
+        at = moved.get("step", at)
         runs.append(
             FlowRun(
                 run=entry.run,
                 attempt=entry.attempt,
                 outcome=entry.outcome,
                 step=at,
-                next=moved["next"] if is_move else None,
+                next=moved.get("next"),
                 worker=entry.worker,
                 started_at=entry.started_at,
                 finished_at=entry.finished_at,

@@ -1,0 +1,112 @@
+"""A machine whose worker is killed after any of its writes, and one whose run was taken away."""
+
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+import pytest
+
+from engine.interleaving.party import Party
+from engine.interleaving.scenes import MINUTE, lost
+from engine.interleaving.story import Story
+from flows.killing import lives
+from flows.scenes import again, begun
+from holdfast import App, Done, Handle, Machine, Next, Retry, Step
+from holdfast.storage import machines, operators
+from holdfast.storage.flows import Fence
+from holdfast.storage.machines import Move
+from support.engine import SCHEMA
+
+
+@dataclass
+class Started:
+    """Begun at one step, as a job without arguments would be."""
+
+    machine: type[Machine[Any]]
+    step: Step
+
+    async def enqueue(self) -> Handle[Any]:
+        return await self.machine.enqueue(self.step)
+
+
+async def test_a_machine_whose_worker_is_killed_after_any_write_takes_the_same_way(dsn: str) -> None:
+    ran: list[str] = []
+
+    def define(app: App) -> Any:
+        @app.machine(retry=Retry(max_attempts=100, backoff="0s"))
+        class Walk(Machine[list[str]]):
+            class First(Step):
+                async def run(self) -> Next:
+                    ran.append("first")
+                    return Next(Walk.Second(["first"]))
+
+            class Second(Step):
+                been: list[str]
+
+                def run(self) -> Next:
+                    ran.append("second")
+                    return Next(Walk.Third([*self.been, "second"]), after="5ms")
+
+            class Third(Step):
+                been: list[str]
+
+                async def run(self) -> Done[list[str]]:
+                    ran.append("third")
+                    return Done([*self.been, "third"])
+
+        return Started(Walk, Walk.First())
+
+    way = ["first", "second", "third"]
+    result, [undisturbed] = await lives(dsn, define, [])
+    assert (result, ran) == (way, way)
+    assert undisturbed.written.count("machine_next") == 2
+    for death in range(1, len(undisturbed.written) + 1):
+        ran.clear()
+        result, kills = await lives(dsn, define, [death])
+        # The step that was under way may run again; one that was left never does.
+        assert (result, [step for step, _ in groupby(ran)]) == (way, way), f"killed after {kills[0].written}"
+        assert len(ran) <= len(way) + 1
+
+
+def moves(party: Party, fence: Fence, *, place: int = 1) -> str:
+    move = Move(fence, f"Step {place}", place, "{}", f"Step {place + 1}", '{"rows": 7}')
+    [moved] = party.run(machines.move(SCHEMA, [move], now=party.now))
+    return moved.answer
+
+
+@pytest.mark.requirement("S1.23", "S1.27", "S1.28", "S1.29")
+def test_a_run_that_was_taken_away_cannot_move_its_machine_on(story: Story) -> None:
+    [party] = story.parties(1)
+    stale = begun(party)
+    lost(party, stale.worker)
+    party.rescue()
+    party.pass_time(MINUTE)
+    party.promote()
+    fresh = again(party, stale.job)
+    assert moves(party, stale) == "lost"
+    assert party.run(machines.load_steps(SCHEMA, [stale.job])) == []
+    assert moves(party, fresh) == "moved"
+    assert moves(party, fresh) == "lost"
+    [at] = party.run(machines.load_steps(SCHEMA, [stale.job]))
+    assert (at.name, at.place, at.fields) == ("Step 2", 2, '{"rows": 7}')
+
+
+def test_a_machine_that_is_to_be_cancelled_does_not_move_on(story: Story) -> None:
+    [party] = story.parties(1)
+    run = begun(party)
+    assert party.hold(operators.cancel(SCHEMA, [run.job])) == {run.job: "requested"}
+    assert moves(party, run) == "stop"
+    assert party.state(run.job) == "running"
+    assert party.run(machines.load_steps(SCHEMA, [run.job])) == []
+
+
+def test_a_step_that_a_machine_comes_to_again_keeps_one_row(story: Story) -> None:
+    [party] = story.parties(1)
+    run = begun(party)
+    for place in range(1, 4):
+        move = Move(run, "Poll", place, "{}", "Poll", f'{{"turn": {place}}}')
+        [moved] = party.run(machines.move(SCHEMA, [move], now=party.now))
+        assert moved.answer == "moved"
+        run = again(party, run.job)
+    [at] = party.run(machines.load_steps(SCHEMA, [run.job]))
+    assert (at.name, at.place, at.fields) == ("Poll", 4, '{"turn": 3}')
