@@ -10,7 +10,7 @@ from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, Unpack, 
 from holdfast.codec.signature import Signature
 from holdfast.connections import Connections
 from holdfast.domain.duration import duration
-from holdfast.domain.job import Policy, is_whole
+from holdfast.domain.job import Policy, check_ids, is_whole
 from holdfast.domain.retry import Retry
 from holdfast.domain.timing import read_timing
 from holdfast.errors import InvalidInput
@@ -420,6 +420,11 @@ class App:
             Handle(self, call.kind.signature, row.job, is_new=row.is_new)
             for call, row in zip(calls, rows, strict=True)
         ]
+
+    def handle(self, job: int) -> Handle[Any]:
+        """A handle on any job that is known by its id; its result is plain JSON, `job.handle` has its type."""
+        check_ids([job])
+        return Handle(self, None, job, is_new=False)
 
     async def run(self, statement: Statement[T]) -> list[T]:
         """Run a statement of `holdfast.storage` on this app's connections."""

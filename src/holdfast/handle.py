@@ -44,11 +44,13 @@ class JobStatus:
 
 
 class Handle(Generic[R]):
-    """What `enqueue` gives back. `is_new` is False when an active job with the same key stands for it."""
+    """What `enqueue` gives back. `is_new` is False when an active job with the same key stands for it, and of
+    a job that was known before.
+    """
 
     __slots__ = ("_app", "_signature", "id", "is_new")
 
-    def __init__(self, app: "App", signature: "Signature", job: int, *, is_new: bool) -> None:
+    def __init__(self, app: "App", signature: "Signature | None", job: int, *, is_new: bool) -> None:
         self._app = app
         self._signature = signature
         self.id = job
@@ -91,7 +93,12 @@ class Handle(Generic[R]):
 
     def _value(self, found: Found) -> R:
         # A result that could not be kept was dropped and flagged; the job succeeded all the same.
-        value: R = self._signature.decode_result(None if found.flag else found.result)
+        text = None if found.flag else found.result
+        value: R
+        if self._signature is not None:
+            value = self._signature.decode_result(text)
+        else:
+            value = json.loads(text or "null")
         return value
 
 

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, ParamSpec, TypeVar
 
 from holdfast.domain.duration import duration
-from holdfast.domain.job import NewJob, Policy
+from holdfast.domain.job import NewJob, Policy, check_ids
 from holdfast.domain.retry import Retry
 from holdfast.domain.uniqueness import Unique, unique_key
 from holdfast.errors import InvalidInput
@@ -179,6 +179,11 @@ class Job(Generic[P, R]):
     def enqueue_sync(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
         """The same, blocking."""
         return self._plain.enqueue_sync(*args, **kwargs)
+
+    def handle(self, job: int) -> Handle[R]:
+        """A handle on a job of this kind that is known by its id. Nothing is asked before you do."""
+        check_ids([job])
+        return Handle(self.app, self.kind.signature, job, is_new=False)
 
     def using(
         self,

@@ -271,3 +271,36 @@ async def test_a_handle_shows_its_job(app: App) -> None:
 
     handle = await work.enqueue()
     assert repr(handle) == f"<Handle of job {handle.id}>"
+
+
+async def test_a_job_that_is_known_by_its_id_has_a_handle(app: App) -> None:
+    @app.job
+    async def buy(number: int) -> Receipt:
+        return Receipt(number, Decimal("9.90"))
+
+    async with app.worker():
+        known = (await buy.enqueue(7)).id
+        assert await buy.handle(known).result("20s") == Receipt(7, Decimal("9.90"))
+        assert await app.handle(known).result("20s") == {"number": 7, "total": "9.90"}
+    assert (await app.handle(known).status()).kind == "buy"
+    assert app.handle(known).result_sync("20s") == {"number": 7, "total": "9.90"}
+    with pytest.raises(JobNotFound):
+        await buy.handle(999_999).status()
+    with pytest.raises(InvalidInput):
+        buy.handle("7")  # type: ignore[arg-type]  # as an untyped caller may
+
+
+async def test_the_reason_for_cancelling_a_running_job_is_told(app: App) -> None:
+    begun = asyncio.Event()
+
+    @app.job
+    async def work() -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    async with app.worker():
+        handle = await work.enqueue()
+        await begun.wait()
+        assert await handle.cancel(reason="the customer has left") == "requested"
+        with pytest.raises(JobEnded, match="the customer has left"):
+            await handle.result("20s")

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +10,13 @@ import psycopg
 import pytest
 
 from holdfast import App, Context, Retry
-from holdfast.errors import JobEnded
+from holdfast.errors import InvalidInput, JobEnded
+
+
+@dataclass
+class Receipt:
+    number: int
+
 
 SHORT = """\
 import sys
@@ -64,6 +71,28 @@ async def test_what_is_returned_after_the_commit_is_not_kept_and_the_handle_give
 
     async with app, app.worker():
         assert await (await pay.enqueue()).result("20s") is None
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+async def test_the_result_that_is_named_before_the_commit_is_kept(dsn: str, is_async: bool) -> None:
+    app = App(dsn)
+
+    async def awaited(ctx: Context) -> Receipt:
+        async with ctx.transaction():
+            ctx.complete_with(Receipt(7))
+        with pytest.raises(InvalidInput, match="completed already"):
+            ctx.complete_with(Receipt(8))
+        return Receipt(9)
+
+    def plain(ctx: Context) -> Receipt:
+        with ctx.transaction():
+            ctx.complete_with(Receipt(7))
+        return Receipt(9)
+
+    function: Any = awaited if is_async else plain
+    pay = app.job(name="pay", retry=Retry(max_attempts=1))(function)
+    async with app, app.worker():
+        assert await (await pay.enqueue()).result("20s") == Receipt(7)
 
 
 def test_a_short_script_says_that_it_has_enqueued_before_it_ends(dsn: str, tmp_path: Path) -> None:

@@ -118,6 +118,9 @@ class Completion:
 
     def _statement(self) -> Statement[Settled]:
         held = self._context._held  # noqa: SLF001  # the other half of one idea
-        # What the handler returns comes after this commit, so that it cannot be kept: the flag says so.
-        settlement = Settlement(held.worker, held.job, held.run, Complete(None, NO_RESULT))
+        # What the handler returns comes after this commit, so that it cannot be kept: the flag says so,
+        # unless a result was named before.
+        own = self._context._own_result  # noqa: SLF001  # the other half of one idea
+        complete = Complete(None, NO_RESULT) if own is None else Complete(own.text, own.flag)
+        settlement = Settlement(held.worker, held.job, held.run, complete)
         return settle(self._schema, [settlement], retention=self._retention)

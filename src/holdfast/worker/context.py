@@ -9,8 +9,10 @@ from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from holdfast.codec.signature import Encoded
 from holdfast.domain.failure import storable
 from holdfast.domain.json_text import flaw
+from holdfast.errors import InvalidInput
 from holdfast.worker.held import Held, Stop
 from holdfast.worker.plan import Plan, plan_of
 
@@ -49,6 +51,7 @@ class Context:
         self._complete = complete
         self._state: dict[str, Any] | None = None
         self._is_completed = False
+        self._own_result: Encoded | None = None
         # What the ledger says of a run that was settled by its own commit.
         self._own_outcome = "succeeded"
 
@@ -128,6 +131,16 @@ class Context:
         SQLAlchemy session or connection to commit that one. Refused with LeaseLost if the run was taken away.
         """
         return self._complete(self, connection)
+
+    def complete_with(self, value: object) -> None:
+        """The job's result, if ctx.transaction() completes it: call this before its block ends. What the handler
+        returns comes after that commit, and is not kept.
+        """
+        if self._is_completed:
+            raise InvalidInput(
+                "this job is completed already: call ctx.complete_with() before the block ends"
+            )
+        self._own_result = self._held.kind.signature.encode_result(value)
 
     def saved_state(self) -> str | None:
         """The state as JSON text, if the handler has touched it. ValueError or TypeError if it cannot be."""
