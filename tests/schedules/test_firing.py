@@ -86,8 +86,8 @@ async def test_a_handler_knows_its_plan_and_other_jobs_have_none(app: App, books
         seen.append(ctx.plan)
         return {"rows_affected": 7}
 
-    await app.schedules.put("report", report.call(), cron="0 9 * * *", tz="Asia/Tokyo", scope="tenant:7")
-    books.look_back("report", timedelta(days=2))
+    await app.schedules.put("report", report.call(), cron="0 9 9 5 *", tz="Asia/Tokyo", scope="tenant:7")
+    books.look_back("report", timedelta(days=366))
     async with app.worker():
         plain = await report.enqueue()
         await plain.result("20s")

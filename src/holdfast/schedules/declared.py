@@ -31,6 +31,7 @@ from holdfast.telemetry.events import ChoreFailed, Emitter, ScheduleFailed
 from holdfast.worker.kind import Kind
 
 TEND = timedelta(seconds=60)
+_AGAIN = timedelta(seconds=5)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +100,7 @@ class Declarer:
     async def run(self) -> None:
         while True:
             await self.once()
-            await asyncio.sleep(TEND.total_seconds())
+            await asyncio.sleep((_AGAIN if self._left else TEND).total_seconds())
 
     async def once(self) -> None:
         """Write what is not written yet; of the others, read the scopes that nobody else has read lately."""
