@@ -54,10 +54,12 @@ def name_all(children: Sequence[Child[Any]]) -> list[str]:
     return names
 
 
-def outcome_of(record: Recorded, signature: Signature) -> Any | ChildFailed:
-    """The child's result, or how it ended without one."""
+def outcome_of(record: Recorded, signature: Signature | None) -> Any | ChildFailed:
+    """The child's result, as it was stored if its type is not known, or how it ended without one."""
     if record.error is None:
-        return signature.decode_result(record.value)
+        if signature is not None:
+            return signature.decode_result(record.value)
+        return None if record.value is None else json.loads(record.value)
     error: dict[str, Any] = json.loads(record.error)
     state = str(error.pop("state", "failed"))
     return ChildFailed(record.name, job=record.child or 0, state=state, error=error)
