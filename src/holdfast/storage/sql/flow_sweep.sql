@@ -18,15 +18,15 @@ with calls as materialized (
   insert into {schema}.wakeup (job, child, key)
   select c.job, c.child, null
     from calls c
-   where exists (select from {schema}.ledger f where f.job = c.child and f.is_final)
+   where exists (select from {schema}.ledger f where f.job = c.child and f.is_final offset 0)
   union all
   select distinct c.job, null::bigint, null
     from calls c
-   where exists (select from {schema}.ledger f where f.job = c.job and f.is_final)
+   where exists (select from {schema}.ledger f where f.job = c.job and f.is_final offset 0)
   union all
   select distinct null::bigint, null::bigint, w.key
     from waits w
-   where exists (select from {schema}.event e where e.key = w.key)
+   where exists (select from {schema}.event e where e.key = w.key offset 0)
   returning id
 )
 select (select count(*) from missing)::int as missing,

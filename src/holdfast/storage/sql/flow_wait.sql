@@ -24,11 +24,12 @@ with clock as materialized (
         for update) l
    cross join lateral (select kind, queue, deadline_at from {schema}.job where id = a.job offset 0) j
 ), calls as materialized (
-  select a.job, a.name as bunch, c.name, c.is_done, c.error is not null as has_failed, f.outcome, f.result, f.error,
+  select a.job, a.name as bunch, c.place, c.is_done, c.error is not null as has_failed, f.outcome, f.result, f.error,
          not c.is_done and f.outcome is null and j.id is null as is_gone
     from (select job, name from asked where kind = 'call' and run in (select run from held)) a
    cross join lateral (
-     select name, child, is_done, error from {schema}.checkpoint where job = a.job and bunch = a.name offset 0) c
+     select ctid as place, child, is_done, error from {schema}.checkpoint where job = a.job and bunch = a.name
+        for no key update) c
     left join lateral (
      select outcome, result, error from {schema}.ledger where job = c.child and is_final and not c.is_done offset 0) f on true
     left join lateral (select id from {schema}.job where id = c.child offset 0) j on true
@@ -92,9 +93,11 @@ with clock as materialized (
                       when k.outcome <> 'succeeded' then coalesce(k.error, '{}') || jsonb_build_object('state', k.outcome)
                  end
     from calls k, clock
-   where c.job = k.job and c.name = k.name and not k.is_done and (k.outcome is not null or k.is_gone)
+   where c.ctid = k.place and not k.is_done and (k.outcome is not null or k.is_gone)
 ), taken as (
-  delete from {schema}.event where id = any(array(select event from found where event is not null))
+  delete from {schema}.event
+   where key = any(array(select key from found where event is not null))
+     and id = any(array(select event from found where event is not null))
 ), kept as (
   insert into {schema}.checkpoint as c
          (job, name, kind, place, code, written_at, until, is_done, failures, value, error)

@@ -8,10 +8,11 @@ with clock as materialized (
 ), taken as materialized (
   delete from {schema}.wakeup where id = any(%(ids)s::bigint[]) returning job, child, key
 ), ended as materialized (
-  select c.job, c.name, c.bunch, f.outcome, f.result, f.error
-    from (select distinct child from taken where child is not null) t
+  select c.job, c.name, c.place, c.bunch, f.outcome, f.result, f.error
+    from (select distinct child from taken where child is not null order by child) t
    cross join lateral (
-     select job, name, bunch from {schema}.checkpoint where child = t.child and not is_done offset 0) c
+     select job, name, bunch, ctid as place from {schema}.checkpoint where child = t.child and not is_done
+        for no key update) c
    cross join lateral (
      select outcome, result, error from {schema}.ledger where job = t.child and is_final offset 0) f
 ), noted as (
@@ -19,7 +20,7 @@ with clock as materialized (
      set is_done = true, written_at = clock.now, value = e.result,
          error = case when e.outcome <> 'succeeded' then coalesce(e.error, '{}') || jsonb_build_object('state', e.outcome) end
     from ended e, clock
-   where c.job = e.job and c.name = e.name
+   where c.ctid = e.place
 ), by_child as materialized (
   select w.job
     from (select distinct job, bunch from ended) e
@@ -33,10 +34,13 @@ with clock as materialized (
               and (c.job, c.name) not in (select job, name from ended)
            offset 0)
 ), by_event as materialized (
-  select w.job, w.name, v.id, v.payload
+  select w.job, c.place, t.key, v.id, v.payload
     from (select distinct key from taken where key is not null) t
    cross join lateral (select id, payload from {schema}.event where key = t.key order by id limit 1) v
    cross join lateral (select job, name from {schema}.wait where key = t.key offset 0) w
+   cross join lateral (
+     select ctid as place from {schema}.checkpoint where job = w.job and name = w.name and not is_done
+        for no key update) c
 ), woken as materialized (
   delete from {schema}.waiting
    where job = any(array(select job from by_child union select job from by_event))
@@ -47,10 +51,11 @@ with clock as materialized (
   update {schema}.checkpoint c
      set is_done = true, written_at = clock.now, until = null, value = e.payload
     from by_event e, clock
-   where c.job = e.job and c.name = e.name and e.job in (select job from woken)
+   where c.ctid = e.place and e.job in (select job from woken)
 ), consumed as (
   delete from {schema}.event
-   where id = any(array(select id from by_event where job in (select job from woken)))
+   where key = any(array(select key from by_event where job in (select job from woken)))
+     and id = any(array(select id from by_event where job in (select job from woken)))
 ), placed as (
   insert into {schema}.ready (queue, priority, job, segment, kind, attempt, deadline_at)
   select j.queue, j.priority, w.job, (select current from {schema}.ring order by version desc limit 1),
@@ -66,5 +71,5 @@ select (select count(*) from woken)::int as woken,
                from (select distinct job from taken where job is not null and child is null) t
               cross join lateral (
                 select child from {schema}.checkpoint where job = t.job and not is_done and child is not null offset 0) c
-              where exists (select from {schema}.ledger f where f.job = t.job and f.is_final)) as orphans
+              where exists (select from {schema}.ledger f where f.job = t.job and f.is_final offset 0)) as orphans
   from (select count(*) from told) as everyone
