@@ -23,7 +23,8 @@ class Line:
 def told(events: Sequence[Event]) -> list[Line]:
     """Oldest first. Jobs that were rescued together are told together."""
     lines: list[Line] = []
-    for (after, is_rescue), group in groupby(reversed(events), lambda event: (event.after, event.is_rescue)):
+    in_order = sorted(events, key=lambda event: (event.after, event.is_rescue, event.run))
+    for (after, is_rescue), group in groupby(in_order, lambda event: (event.after, event.is_rescue)):
         together = list(group)
         if is_rescue:
             lines.append(_rescued(clock(after), together))
@@ -44,7 +45,7 @@ def _words(event: Event) -> tuple[str, str, str]:
         case "lost":
             return "lost", f"process {event.worker}", "a worker is silent: others take over what it ran"
         case "retried" if event.code == "lease_lost":
-            return "resumed", about, f'a flow: "{event.done}" is done and stays so, the next step follows'
+            return "resumed", about, f'its step "{event.done}" is kept; goes on with the next one'
         case "retried":
             return "retried", about, f"{event.message}; {tries} failed, runs again"
         case "caught_up":
