@@ -75,6 +75,9 @@ def flows(
         before=before,
         limit=limit,
         searched=SEARCHED,
+        # A few more than asked for: a job that was not to be kept may have left its checkpoints.
+        hops=limit + 100 if kind is None and state is None else SEARCHED,
+        looks=limit if state is None else SEARCHED,
     )
 
 

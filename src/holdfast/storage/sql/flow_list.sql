@@ -1,7 +1,8 @@
 -- A page of flows, newest first: those that have done something or wait, and those of the kinds in %(known)s that have not
 -- begun, if they are among the latest %(searched)s jobs. Only before %(before)s, of %(kind)s, in %(state)s, where given.
 -- Locks nothing. Begun flows are found by hopping through the primary key of checkpoint, one probe for each, so that it
--- does not matter how many steps each of them has; no more than %(searched)s are looked at.
+-- does not matter how many steps each of them has; no more than %(hops)s are found, and the states of no more than
+-- %(looks)s looked up.
 with recursive begun as (
   (select job, 1 as turn from {schema}.checkpoint
     where job < coalesce(%(before)s::bigint, 9223372036854775807) order by job desc limit 1)
@@ -9,7 +10,7 @@ with recursive begun as (
   select c.job, b.turn + 1
     from begun b
    cross join lateral (select job from {schema}.checkpoint where job < b.job order by job desc limit 1) c
-   where b.turn < %(searched)s::int
+   where b.turn < %(hops)s::int
 ), recent as (
   select id
     from (select id, kind from {schema}.job
@@ -17,15 +18,19 @@ with recursive begun as (
            order by id desc limit %(searched)s::int) latest
    where kind = any(%(known)s::text[])
 ), known as materialized (
-  select job from begun union select id from recent order by job desc
+  select f.job
+    from (select job from begun union select id from recent) f
+   cross join lateral (select kind from {schema}.job where id = f.job offset 0) j
+   where %(kind)s::text is null or j.kind = %(kind)s::text
+   order by f.job desc
+   limit %(looks)s::int
 ), page as materialized (
   select j.*
     from known k
    cross join lateral (
      select id, kind, queue, state, attempt, max_attempts, created_at, run_at, started_at, finished_at, error
        from {schema}.jobs where id = k.job offset 0) j
-   where (%(state)s::text is null or j.state = %(state)s::text)
-     and (%(kind)s::text is null or j.kind = %(kind)s::text)
+   where %(state)s::text is null or j.state = %(state)s::text
    order by j.id desc
    limit %(limit)s::int
 )
