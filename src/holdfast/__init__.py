@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from holdfast.flows.shown import FlowRecord, FlowRun, FlowStep, FlowSummary
     from holdfast.handle import Handle, JobStatus
     from holdfast.job import Call, Job
+    from holdfast.operating import DeadJob, QueueStatus
     from holdfast.postgres.options import PoolOptions
     from holdfast.schedules.scopes import Scope
     from holdfast.schedules.stored import PlanRecord, Schedule
@@ -29,6 +30,7 @@ __all__ = [
     "Call",
     "Cancel",
     "Context",
+    "DeadJob",
     "Done",
     "Fail",
     "Flow",
@@ -44,6 +46,7 @@ __all__ = [
     "Plan",
     "PlanRecord",
     "PoolOptions",
+    "QueueStatus",
     "Retention",
     "Retry",
     "RetryLater",
@@ -64,6 +67,7 @@ _HOMES = {
     "holdfast.flows.shown": ("FlowRecord", "FlowRun", "FlowStep", "FlowSummary"),
     "holdfast.handle": ("Handle", "JobStatus"),
     "holdfast.job": ("Call", "Job"),
+    "holdfast.operating": ("DeadJob", "QueueStatus"),
     "holdfast.postgres.options": ("PoolOptions",),
     "holdfast.schedules.scopes": ("Scope",),
     "holdfast.schedules.stored": ("PlanRecord", "Schedule"),

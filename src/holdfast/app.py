@@ -21,6 +21,7 @@ from holdfast.flows.operators import FlowOperators
 from holdfast.flows.wiring import callers_for, chores_for, payload_text
 from holdfast.handle import Handle
 from holdfast.job import Call, Job, Options
+from holdfast.operating import DeadOperators, QueueOperators
 from holdfast.postgres.borrowed import run_on, run_on_blocking
 from holdfast.postgres.conversation import hold, hold_blocking
 from holdfast.postgres.options import PoolOptions
@@ -113,6 +114,8 @@ class App:
             self._connections,
             lambda: [kind.name for kind in self.kinds.values() if kind.style in ("flow", "machine")],
         )
+        self.queues = QueueOperators(self.schema, self._connections)
+        self.dead = DeadOperators(self.schema, self._connections)
         self.schedules = Schedules(self.schema, self._connections, lambda call: self._batch([call]))
 
     @overload
@@ -422,7 +425,7 @@ class App:
         ]
 
     def handle(self, job: int) -> Handle[Any]:
-        """A handle on any job that is known by its id; its result is plain JSON, `job.handle` has its type."""
+        """A handle on any job that is known by its id; its result is plain JSON. `job.handle` is typed."""
         check_ids([job])
         return Handle(self, None, job, is_new=False)
 

@@ -23,6 +23,7 @@ PAGES = [
     "how-to/retry-and-backoff.md",
     "how-to/unique-jobs.md",
     "how-to/run-a-worker.md",
+    "how-to/operate.md",
     "how-to/transactions-in-handlers.md",
 ]
 

@@ -31,6 +31,14 @@ class Paused(NamedTuple):
     note: str | None
 
 
+class QueueRow(NamedTuple):
+    queue: str
+    workers: int
+    paused_at: datetime | None
+    paused_until: datetime | None
+    note: str | None
+
+
 class DeadJob(NamedTuple):
     job: int
     kind: str
@@ -85,6 +93,7 @@ _CANCEL = statement("cancel", Answered)
 _REPRIORITISE = statement("reprioritise", Answered)
 _PAUSE = statement("pause", Paused)
 _RESUME = statement("resume", str)
+_QUEUE_LIST = statement("queue_list", QueueRow, is_repeatable=True)
 _DEAD_LIST = statement("dead_list", DeadJob, is_repeatable=True)
 _DEAD_REVIVE = statement("dead_revive", Answered)
 _DEAD_PURGE = statement("dead_purge", int)
@@ -204,6 +213,11 @@ def resume(schema: Schema, *, queue: str, now: datetime | None = None) -> Statem
     """Let claims take from a queue again; answers it if it was paused."""
     check_name("queue", queue)
     return _RESUME.with_params(schema, queue=queue, now=now)
+
+
+def queues(schema: Schema, *, now: datetime | None = None) -> Statement[QueueRow]:
+    """Queues that are paused or served."""
+    return _QUEUE_LIST.with_params(schema, now=now)
 
 
 def dead_jobs(

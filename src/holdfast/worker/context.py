@@ -133,8 +133,8 @@ class Context:
         return self._complete(self, connection)
 
     def complete_with(self, value: object) -> None:
-        """The job's result, if ctx.transaction() completes it: call this before its block ends. What the handler
-        returns comes after that commit, and is not kept.
+        """The job's result, if ctx.transaction() completes it: call this before its block ends. What the
+        handler returns comes after that commit, and is not kept.
         """
         if self._is_completed:
             raise InvalidInput(

@@ -1,0 +1,194 @@
+"""`app.queues` and `app.dead`: what operators do, from a program. Every verb comes twice: awaited, and
+blocking with `_sync`; with `conn` it is part of the caller's transaction.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from holdfast.connections import Connections
+from holdfast.domain.duration import duration
+from holdfast.errors import InvalidInput
+from holdfast.postgres.conversation import Conversation, ask
+from holdfast.postgres.schema import Schema
+from holdfast.storage import operators
+
+Until = datetime | timedelta | str
+_BATCH = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStatus:
+    """A queue that is paused, or that a live worker serves."""
+
+    name: str
+    workers: int
+    paused_at: datetime | None
+    paused_until: datetime | None
+    note: str | None
+
+    @property
+    def is_paused(self) -> bool:
+        return self.paused_at is not None
+
+
+@dataclass(frozen=True, slots=True)
+class DeadJob:
+    """A job that failed for good, with its arguments as they are stored."""
+
+    id: int
+    kind: str
+    queue: str
+    died_at: datetime
+    attempt: int
+    args: dict[str, Any]
+    error: dict[str, Any] | None
+
+
+# Named out here: inside the classes, `list` is the verb.
+Queues = list[QueueStatus]
+DeadJobs = list[DeadJob]
+
+
+class QueueOperators:
+    def __init__(self, schema: Schema, connections: Connections) -> None:
+        self._schema = schema
+        self._connections = connections
+
+    async def pause(
+        self, queue: str, *, note: str | None = None, until: Until | None = None, conn: object = None
+    ) -> QueueStatus:
+        """Let no worker take jobs from a queue: for ever, until a time, or for a length such as "2h". What
+        runs goes on. Pausing again changes note and until.
+        """
+        return await self._connections.hold(self._pause(queue, note, until), conn)
+
+    def pause_sync(
+        self, queue: str, *, note: str | None = None, until: Until | None = None, conn: object = None
+    ) -> QueueStatus:
+        return self._connections.hold_sync(self._pause(queue, note, until), conn)
+
+    async def resume(self, queue: str, *, conn: object = None) -> bool:
+        """Let workers take from it again; whether it was paused."""
+        return await self._connections.hold(self._resume(queue), conn)
+
+    def resume_sync(self, queue: str, *, conn: object = None) -> bool:
+        return self._connections.hold_sync(self._resume(queue), conn)
+
+    async def list(self, *, conn: object = None) -> Queues:
+        """Those that are paused or served, by name."""
+        return await self._connections.hold(self._list(), conn)
+
+    def list_sync(self, *, conn: object = None) -> Queues:
+        return self._connections.hold_sync(self._list(), conn)
+
+    def _pause(self, queue: str, note: str | None, until: Until | None) -> Conversation[QueueStatus]:
+        moment = until if isinstance(until, datetime) else None
+        length = None if until is None or moment is not None else duration(until, name="until")
+        yield from ask(operators.pause(self._schema, queue=queue, note=note, until=moment, length=length))
+        known = yield from self._list()
+        for status in known:
+            if status.name == queue:
+                return status
+        raise InvalidInput(f"until is {until}, which has passed: the queue is not paused")
+
+    def _resume(self, queue: str) -> Conversation[bool]:
+        return bool((yield from ask(operators.resume(self._schema, queue=queue))))
+
+    def _list(self) -> Conversation[Queues]:
+        rows = yield from ask(operators.queues(self._schema))
+        return [QueueStatus(*row) for row in rows]
+
+
+class DeadOperators:
+    def __init__(self, schema: Schema, connections: Connections) -> None:
+        self._schema = schema
+        self._connections = connections
+
+    async def list(
+        self,
+        *,
+        queue: str | None = None,
+        kind: str | None = None,
+        before: DeadJob | None = None,
+        limit: int = 100,
+        conn: object = None,
+    ) -> DeadJobs:
+        """Those that failed for good, newest first; the next page begins `before` the last of this one."""
+        return await self._connections.hold(self._list(queue, kind, before, limit), conn)
+
+    def list_sync(
+        self,
+        *,
+        queue: str | None = None,
+        kind: str | None = None,
+        before: DeadJob | None = None,
+        limit: int = 100,
+        conn: object = None,
+    ) -> DeadJobs:
+        return self._connections.hold_sync(self._list(queue, kind, before, limit), conn)
+
+    async def revive(self, jobs: Sequence[int], *, conn: object = None) -> dict[int, str]:
+        """One more attempt for each, with what it saved: revived, duplicate (an active job holds its unique
+        key), unknown or busy.
+        """
+        return await self._connections.hold(operators.resume_dead(self._schema, jobs), conn)
+
+    def revive_sync(self, jobs: Sequence[int], *, conn: object = None) -> dict[int, str]:
+        return self._connections.hold_sync(operators.resume_dead(self._schema, jobs), conn)
+
+    async def retry(self, jobs: Sequence[int], *, conn: object = None) -> dict[int, str]:
+        """From the start, with all attempts and nothing saved. Answers as `revive`."""
+        return await self._connections.hold(operators.retry_dead(self._schema, jobs), conn)
+
+    def retry_sync(self, jobs: Sequence[int], *, conn: object = None) -> dict[int, str]:
+        return self._connections.hold_sync(operators.retry_dead(self._schema, jobs), conn)
+
+    async def purge(
+        self, jobs: Sequence[int] | None = None, *, before: datetime | None = None, conn: object = None
+    ) -> int:
+        """Delete those named, or those that died before a time, with all that is known of them; how many."""
+        return await self._connections.hold(self._purge(jobs, before), conn)
+
+    def purge_sync(
+        self, jobs: Sequence[int] | None = None, *, before: datetime | None = None, conn: object = None
+    ) -> int:
+        return self._connections.hold_sync(self._purge(jobs, before), conn)
+
+    def _list(
+        self, queue: str | None, kind: str | None, before: DeadJob | None, limit: int
+    ) -> Conversation[DeadJobs]:
+        last = (
+            None
+            if before is None
+            else operators.DeadJob(
+                before.id, before.kind, before.queue, before.died_at, before.attempt, "", None
+            )
+        )
+        rows = yield from ask(
+            operators.dead_jobs(self._schema, queue=queue, kind=kind, before=last, limit=limit)
+        )
+        return [
+            DeadJob(
+                row.job,
+                row.kind,
+                row.queue,
+                row.died_at,
+                row.attempt,
+                json.loads(row.args),
+                json.loads(row.error) if row.error else None,
+            )
+            for row in rows
+        ]
+
+    def _purge(self, jobs: Sequence[int] | None, before: datetime | None) -> Conversation[int]:
+        count = 0
+        while True:
+            [purged] = yield from ask(
+                operators.purge_dead(self._schema, jobs=jobs, before=before, limit=_BATCH)
+            )
+            count += purged
+            if jobs is not None or purged < _BATCH:
+                return count

@@ -1,0 +1,85 @@
+"""`app.queues` and `app.dead`: pausing, and looking after what failed for good."""
+
+from datetime import UTC, datetime, timedelta
+
+import psycopg
+import pytest
+
+from face.looking import Observer
+from holdfast import App, Job, Retry
+from holdfast.errors import InvalidInput, JobEnded
+
+
+@pytest.fixture
+def work(app: App) -> Job[[int], int]:
+    @app.job(queue="mail", retry=Retry(max_attempts=1))
+    async def work(number: int) -> int:
+        if number < 0:
+            raise ValueError("too small")
+        return number
+
+    return work
+
+
+async def test_a_paused_queue_waits_until_it_is_resumed(app: App, work: Job[[int], int]) -> None:
+    paused = await app.queues.pause("mail", note="moving")
+    assert (paused.name, paused.is_paused, paused.paused_until, paused.note) == ("mail", True, None, "moving")
+    handle = await work.enqueue(1)
+    other = await work.using(queue="other").enqueue(2)
+    async with app.worker(queues={"mail": 1, "other": 1}):
+        assert await other.result("20s") == 2
+        assert (await handle.status()).state == "ready"
+        known = {queue.name: (queue.workers, queue.is_paused) for queue in await app.queues.list()}
+        assert known == {"mail": (1, True), "other": (1, False)}
+        assert await app.queues.resume("mail")
+        assert await handle.result("20s") == 1
+    assert not await app.queues.resume("mail")
+
+
+def test_a_pause_may_have_an_end(blocking_app: App) -> None:
+    for until in ("2h", timedelta(hours=2), datetime.now(UTC) + timedelta(hours=2)):
+        status = blocking_app.queues.pause_sync("mail", until=until)
+        assert status.paused_until is not None
+    with pytest.raises(InvalidInput, match="which has passed"):
+        blocking_app.queues.pause_sync("late", until=datetime(2020, 1, 1, tzinfo=UTC))
+    with pytest.raises(InvalidInput, match="until"):
+        blocking_app.queues.pause_sync("mail", until=5)  # type: ignore[arg-type]  # as an untyped caller may
+    assert [queue.name for queue in blocking_app.queues.list_sync()] == ["mail"]
+    assert blocking_app.queues.resume_sync("mail")
+
+
+def test_a_pause_on_the_callers_transaction_is_rolled_back_with_it(blocking_app: App, dsn: str) -> None:
+    with psycopg.connect(dsn) as connection:
+        assert blocking_app.queues.pause_sync("mail", conn=connection).is_paused
+        connection.rollback()
+    assert blocking_app.queues.list_sync() == []
+
+
+async def test_the_dead_are_listed_revived_retried_and_purged(
+    app: App, work: Job[[int], int], observer: Observer
+) -> None:
+    handles = [await work.enqueue(number) for number in (-1, -2, -3)]
+    async with app.worker():
+        for handle in handles:
+            with pytest.raises(JobEnded, match="too small"):
+                await handle.result("20s")
+    first, second, third = (handle.id for handle in handles)
+    dead = await app.dead.list(queue="mail", kind="work")
+    assert {job.id: job.args for job in dead} == {
+        first: {"number": -1},
+        second: {"number": -2},
+        third: {"number": -3},
+    }
+    assert dead[0].error is not None
+    assert dead[0].error["type"] == "ValueError"
+    page = await app.dead.list(limit=2)
+    assert [*page, *app.dead.list_sync(before=page[-1])] == dead
+    assert await app.dead.list(queue="other") == []
+    assert await app.dead.revive([first, 999_999]) == {first: "revived", 999_999: "unknown"}
+    assert app.dead.retry_sync([second]) == {second: "revived"}
+    assert observer.job(second)["state"] == "ready"
+    assert await app.dead.purge([third]) == 1
+    with pytest.raises(InvalidInput, match="name the dead jobs"):
+        await app.dead.purge()
+    assert app.dead.purge_sync(before=datetime.now(UTC) + timedelta(days=1)) == 0
+    assert await app.dead.list() == []
