@@ -12,7 +12,7 @@ import psycopg
 import pytest
 
 from flows.running import state_of, until, until_state, working
-from holdfast import App, Context, Done, Fail, Machine, Next, Retry, Snooze, Step
+from holdfast import App, Context, Done, Fail, Flow, Machine, Next, Retry, Snooze, Step
 from holdfast.errors import InvalidArguments, InvalidInput, JobEnded
 from holdfast.storage.operators import find, history, resume_dead
 
@@ -402,3 +402,28 @@ def test_wrong_machines_are_refused_when_they_are_declared_and_wrong_steps_when_
         Sound.call(Idle.Begin())
     with pytest.raises(InvalidInput, match="of an app already"):
         App().machine(Sound)
+
+
+async def test_a_machine_may_be_the_child_of_a_flow_and_be_fired_by_a_schedule(app: App) -> None:
+    @app.machine
+    class Counting(Machine[int]):
+        class Begin(Step):
+            size: int
+
+            async def run(self) -> Next:
+                return Next(Counting.End(self.size + 1))
+
+        class End(Step):
+            size: int
+
+            async def run(self) -> Done[int]:
+                return Done(self.size)
+
+    @app.flow
+    async def parent(flow: Flow) -> int:
+        return await flow.call(Counting.using(), Counting.Begin(1))
+
+    stored = await app.schedules.put("count", Counting.call(Counting.Begin(5)), every="1h")
+    assert stored.args == {"step": "Begin", "fields": {"size": 5}}
+    async with working(app):
+        assert await (await parent.enqueue()).result(timeout="30s") == 2
