@@ -81,7 +81,7 @@ class Machines:
             stored = await self._loads.put(held.job)
         except AWAY as error:
             raise Interrupted(error) from error
-        age = held.row.started_at - held.row.created_at if stored is None else stored.age
+        age = held.age if stored is None else stored.age
         try:
             name, fields = signature.first(first) if stored is None else (stored.name, stored.fields)
             kind = signature.kind_named(name, fields)

@@ -181,8 +181,7 @@ class Attempts:
         try:
             arguments = held.kind.signature.decode(held.row.args)
         except Undecodable as error:
-            age = held.row.started_at - held.row.created_at
-            return NotDecoded(from_error(error, "decode_error"), age), error
+            return NotDecoded(from_error(error, "decode_error"), held.age), error
         current.set(context)
         self._emitter.emit(AttemptStarted(held.fact))
         try:

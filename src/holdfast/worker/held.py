@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from datetime import timedelta
 from enum import Enum
 from time import monotonic
 
@@ -48,7 +49,8 @@ class Held:
         self.run = row.run
         self.kind = kind
         self.began = monotonic()
-        self.overdue_at = self.began + (row.timeout_at - row.started_at).total_seconds()
+        # Not by subtraction: times of one zone are subtracted by the clock on its walls, which DST sets.
+        self.overdue_at = self.began + row.timeout_at.timestamp() - row.started_at.timestamp()
         self.stop: Stop | None = None
         # Its handler commits its own completion, or has: a lease that is gone is then no sign of a loss.
         self.is_completing = False
@@ -57,6 +59,11 @@ class Held:
         # Of a state machine: the name of the step that this run is about.
         self.step: str | None = None
         self._fact: AttemptFact | None = None
+
+    @property
+    def age(self) -> timedelta:
+        """How old the job was when this run began."""
+        return timedelta(seconds=self.row.started_at.timestamp() - self.row.created_at.timestamp())
 
     @property
     def fact(self) -> AttemptFact:
