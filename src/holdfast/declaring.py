@@ -1,0 +1,331 @@
+"""What kinds of jobs an app has and when it fires them: the decorators, and what is checked at a start."""
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar, Unpack, cast, overload
+
+from holdfast.codec.signature import Signature
+from holdfast.domain.duration import duration
+from holdfast.domain.job import Policy, is_whole
+from holdfast.domain.retry import Retry
+from holdfast.domain.timing import read_timing
+from holdfast.errors import InvalidInput
+from holdfast.flows.flow import Flow
+from holdfast.flows.machine import Machine
+from holdfast.flows.machine_steps import MachineSignature
+from holdfast.job import Job, Options
+from holdfast.schedules.declared import Declared
+from holdfast.schedules.options import RuleOptions, rules_of
+from holdfast.schedules.scopes import Source
+from holdfast.storage.schedules import HISTORY
+from holdfast.worker.context import Context
+from holdfast.worker.kind import ErrorHook, Hook, Hooks, Kind, Style
+from holdfast.worker.processes.reference import Reference
+
+if TYPE_CHECKING:
+    from holdfast.app import App
+
+P = ParamSpec("P")
+R = TypeVar("R")
+J = TypeVar("J", bound=Job[..., Any])
+M = TypeVar("M", bound=type[Machine[Any]])
+
+Length = str | timedelta
+
+
+class JobMaker:
+    """`@app.job(…)` before it meets its function."""
+
+    def __init__(self, make: Callable[[Callable[..., Any]], Job[..., Any]]) -> None:
+        self._make = make
+
+    @overload
+    def __call__(self, function: Callable[Concatenate[Context, P], Awaitable[R]]) -> Job[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[Concatenate[Context, P], R]) -> Job[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[P, Awaitable[R]]) -> Job[P, R]: ...
+    @overload
+    def __call__(self, function: Callable[P, R]) -> Job[P, R]: ...
+    def __call__(self, function: Callable[..., Any]) -> Job[..., Any]:
+        return self._make(function)
+
+
+class FlowMaker:
+    """`@app.flow(…)` before it meets its function."""
+
+    def __init__(self, make: Callable[[Callable[..., Any]], Job[..., Any]]) -> None:
+        self._make = make
+
+    def __call__(self, function: Callable[Concatenate[Flow, P], Awaitable[R]]) -> Job[P, R]:
+        job: Job[P, R] = cast("Any", self._make(function))
+        return job
+
+
+class Declaring:
+    """The part of an App that is written down in code. Opens nothing."""
+
+    def __init__(self, hooks: Hooks) -> None:
+        self.kinds: dict[str, Kind] = {}
+        self.declared: dict[str, Declared] = {}
+        self._hooks = hooks
+
+    @overload
+    def job(self, function: Callable[Concatenate[Context, P], Awaitable[R]], /) -> Job[P, R]: ...
+    @overload
+    def job(self, function: Callable[Concatenate[Context, P], R], /) -> Job[P, R]: ...
+    @overload
+    def job(self, function: Callable[P, Awaitable[R]], /) -> Job[P, R]: ...
+    @overload
+    def job(self, function: Callable[P, R], /) -> Job[P, R]: ...
+    @overload
+    def job(
+        self,
+        function: None = None,
+        /,
+        *,
+        name: str | None = None,
+        queue: str = "default",
+        priority: int = 5,
+        retry: Retry | None = None,
+        timeout: Length | None = None,
+        keep: Length | None = None,
+        tags: Sequence[str] = (),
+        on_lost: Literal["retry", "fail"] = "retry",
+        isolate: Literal["process"] | None = None,
+        memory_limit: int | None = None,
+        on_start: Hook | None = None,
+        on_success: Hook | None = None,
+        on_failure: ErrorHook | None = None,
+        on_dead: ErrorHook | None = None,
+        on_lease_lost: Hook | None = None,
+    ) -> JobMaker: ...
+    def job(
+        self,
+        function: Callable[..., Any] | None = None,
+        /,
+        *,
+        name: str | None = None,
+        queue: str = "default",
+        priority: int = 5,
+        retry: Retry | None = None,
+        timeout: Length | None = None,
+        keep: Length | None = None,
+        tags: Sequence[str] = (),
+        on_lost: Literal["retry", "fail"] = "retry",
+        isolate: Literal["process"] | None = None,
+        memory_limit: int | None = None,
+        on_start: Hook | None = None,
+        on_success: Hook | None = None,
+        on_failure: ErrorHook | None = None,
+        on_dead: ErrorHook | None = None,
+        on_lease_lost: Hook | None = None,
+    ) -> JobMaker | Job[..., Any]:
+        """Make a function a kind of job: `@app.job`, or `@app.job(queue="mail", timeout="30s")`."""
+        asked = Options(priority=priority, queue=queue, tags=tags, retry=retry, timeout=timeout, keep=keep)
+        hooks = Hooks(on_start, on_success, on_failure, on_dead, on_lease_lost).over(self._hooks)
+
+        def make(function: Callable[..., Any]) -> Job[..., Any]:
+            signature = Signature.of(function, context=Context)
+            policy = asked.policy(Policy(signature.name if name is None else name, on_lost=on_lost))
+            style = _style(function, isolate, memory_limit)
+            return self._add(Kind(policy, function, signature, retry or Retry(), style, memory_limit, hooks))
+
+        return JobMaker(make) if function is None else make(function)
+
+    @overload
+    def flow(self, function: Callable[Concatenate[Flow, P], Awaitable[R]], /) -> Job[P, R]: ...
+    @overload
+    def flow(
+        self,
+        function: None = None,
+        /,
+        *,
+        name: str | None = None,
+        queue: str = "default",
+        priority: int = 5,
+        retry: Retry | None = None,
+        timeout: Length | None = None,
+        keep: Length | None = None,
+        tags: Sequence[str] = (),
+        on_start: Hook | None = None,
+        on_success: Hook | None = None,
+        on_failure: ErrorHook | None = None,
+        on_dead: ErrorHook | None = None,
+        on_lease_lost: Hook | None = None,
+    ) -> FlowMaker: ...
+    def flow(
+        self,
+        function: Callable[..., Any] | None = None,
+        /,
+        *,
+        name: str | None = None,
+        queue: str = "default",
+        priority: int = 5,
+        retry: Retry | None = None,
+        timeout: Length | None = None,
+        keep: Length | None = None,
+        tags: Sequence[str] = (),
+        on_start: Hook | None = None,
+        on_success: Hook | None = None,
+        on_failure: ErrorHook | None = None,
+        on_dead: ErrorHook | None = None,
+        on_lease_lost: Hook | None = None,
+    ) -> FlowMaker | Job[..., Any]:
+        """Make a coroutine function a flow: a job that resumes where it stopped. Takes what `app.job` takes;
+        `retry` and `timeout` are of a run, from one wait to the next.
+        """
+        asked = Options(priority=priority, queue=queue, tags=tags, retry=retry, timeout=timeout, keep=keep)
+        hooks = Hooks(on_start, on_success, on_failure, on_dead, on_lease_lost).over(self._hooks)
+
+        def make(function: Callable[..., Any]) -> Job[..., Any]:
+            if not inspect.iscoroutinefunction(function):
+                raise InvalidInput(f"{_place(function)} cannot be a flow: define it with async def")
+            signature = Signature.of(function, context=Flow)
+            policy = asked.policy(Policy(signature.name if name is None else name))
+            return self._add(Kind(policy, function, signature, retry or Retry(), "flow", None, hooks))
+
+        return FlowMaker(make) if function is None else make(function)
+
+    @overload
+    def machine(self, machine: M, /) -> M: ...
+    @overload
+    def machine(
+        self,
+        machine: None = None,
+        /,
+        *,
+        name: str | None = None,
+        queue: str = "default",
+        priority: int = 5,
+        retry: Retry | None = None,
+        timeout: Length | None = None,
+        keep: Length | None = None,
+        tags: Sequence[str] = (),
+        on_start: Hook | None = None,
+        on_success: Hook | None = None,
+        on_failure: ErrorHook | None = None,
+        on_dead: ErrorHook | None = None,
+        on_lease_lost: Hook | None = None,
+    ) -> Callable[[M], M]: ...
+    def machine(
+        self,
+        machine: M | None = None,
+        /,
+        *,
+        name: str | None = None,
+        queue: str = "default",
+        priority: int = 5,
+        retry: Retry | None = None,
+        timeout: Length | None = None,
+        keep: Length | None = None,
+        tags: Sequence[str] = (),
+        on_start: Hook | None = None,
+        on_success: Hook | None = None,
+        on_failure: ErrorHook | None = None,
+        on_dead: ErrorHook | None = None,
+        on_lease_lost: Hook | None = None,
+    ) -> Callable[[M], M] | M:
+        """Make a Machine a kind of job: `@app.machine`, or `@app.machine(queue="imports")`. Takes what
+        `app.flow` takes; `retry` and `timeout` are of a step that has none of its own.
+        """
+        asked = Options(priority=priority, queue=queue, tags=tags, retry=retry, timeout=timeout, keep=keep)
+        hooks = Hooks(on_start, on_success, on_failure, on_dead, on_lease_lost).over(self._hooks)
+
+        def make(machine: M) -> M:
+            signature = MachineSignature(machine)
+            policy = asked.policy(Policy(signature.name if name is None else name))
+            machine._job = self._add(  # noqa: SLF001  # its face
+                Kind(policy, machine, signature, retry or Retry(), "machine", None, hooks)
+            )
+            return machine
+
+        return make if machine is None else make(machine)
+
+    def _add(self, kind: Kind) -> Job[..., Any]:
+        if kind.name in self.kinds:
+            known = self.kinds[kind.name].function
+            raise InvalidInput(
+                f'two jobs are called "{kind.name}": {_place(known)} and {_place(kind.function)}; '
+                "give one of them name=…"
+            )
+        self.kinds[kind.name] = kind
+        return Job(cast("App", self), kind)
+
+    def schedule(
+        self,
+        cron: str | None = None,
+        /,
+        *,
+        tz: str | None = None,
+        every: Length | None = None,
+        at: datetime | None = None,
+        name: str | None = None,
+        args: Mapping[str, Any] | None = None,
+        scopes: Source | None = None,
+        history: Length = HISTORY,
+        **rules: Unpack[RuleOptions],
+    ) -> Callable[[J], J]:
+        """Fire a job at times: `@app.schedule("0 9 * * mon-fri", tz="Europe/Oslo")` above its `@app.job`.
+
+        name: the job's, unless given. args: for the job. scopes: a list, an async function or a query; it
+        fires for each of them. The job stays what it is.
+        """
+        timing = read_timing(cron=cron, tz=tz, every=every, at=at)
+        chosen = rules_of(rules)
+        kept = duration(history, name="history")
+
+        def declare(job: J) -> J:
+            if not isinstance(job, Job) or self.kinds.get(job.name) is not job.kind:
+                raise InvalidInput(f"{job!r} is no job of this app: @app.schedule goes above @app.job")
+            called = job.name if name is None else name
+            if called in self.declared:
+                raise InvalidInput(f'two schedules are called "{called}": give one of them name=…')
+            self.declared[called] = Declared(
+                name=called,
+                kind=job.kind,
+                timing=timing,
+                rules=chosen,
+                args=args,
+                history=kept,
+                scopes=scopes,
+            )
+            return job
+
+        return declare
+
+    def check(self) -> None:
+        """Resolve every annotation, and find what child processes must find. Called when a worker starts;
+        worth a line in your own tests.
+        """
+        for kind in self.kinds.values():
+            kind.signature.resolve()
+            if kind.style == "flow" and not kind.signature.takes_context:
+                raise InvalidInput(
+                    f"{_place(kind.function)} is a flow: take it as the first parameter, annotated Flow"
+                )
+            if kind.style == "process":
+                Reference.of(kind.function)
+        for declared in self.declared.values():
+            declared.new()
+
+
+def _place(function: Callable[..., Any]) -> str:
+    """Where a reader finds it; a partial, or an object that can be called, shows itself."""
+    name = getattr(function, "__qualname__", None)
+    return f"{function.__module__}.{name}" if name else repr(function)
+
+
+def _style(function: Callable[..., Any], isolate: str | None, memory_limit: int | None) -> Style:
+    if isolate not in (None, "process"):
+        raise InvalidInput(f'isolate is {isolate!r}: give "process", or leave it out')
+    if memory_limit is not None and isolate != "process":
+        raise InvalidInput('memory_limit needs isolate="process": only a child process can be limited')
+    if memory_limit is not None and (not is_whole(memory_limit) or memory_limit < 1):
+        raise InvalidInput(f"memory_limit is {memory_limit!r}: give a number of bytes, such as 512 * 2**20")
+    if isolate == "process":
+        return "process"
+    called = getattr(function, "__call__", None)  # noqa: B004  # an object's own may be a coroutine function
+    is_awaited = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
+    return "coroutine" if is_awaited else "thread"
