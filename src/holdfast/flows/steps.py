@@ -39,16 +39,23 @@ class Steps:
         kwargs: Mapping[str, Any],
         timeout: timedelta | None,  # noqa: ASYNC109  # a length that the step was given
     ) -> Any:
-        limit = asyncio.timeout(None if timeout is None else timeout.total_seconds())
+        if timeout is None:
+            return await self._call(function, args, kwargs)
+        limit = asyncio.timeout(timeout.total_seconds())
         try:
             async with limit:
-                if _is_awaited(function):
-                    return await function(*args, **kwargs)
-                return await self._in_thread(partial(function, *args, **kwargs))
+                return await self._call(function, args, kwargs)
         except TimeoutError as error:
-            if limit.expired() and timeout is not None:
+            if limit.expired():
                 raise StepTimeout(f"took longer than its timeout of {compact(timeout)}") from error
             raise
+
+    async def _call(
+        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> Any:
+        if _is_awaited(function):
+            return await function(*args, **kwargs)
+        return await self._in_thread(partial(function, *args, **kwargs))
 
     async def _in_thread(self, function: Callable[[], Any]) -> Any:
         future = self._threads.submit(partial(contextvars.copy_context().run, function))
@@ -84,6 +91,8 @@ class StepOptions:
         """Takes them out of the keyword arguments. One that the function has as a parameter, too, would be
         taken from it in silence, and is refused.
         """
+        if not kwargs:
+            return _NONE
         given = {name: kwargs.pop(name) for name in ("key", "retry", "timeout") if name in kwargs}
         for name in given.keys() & _parameters(function):
             raise InvalidInput(
@@ -95,6 +104,9 @@ class StepOptions:
             raise InvalidInput(f"retry is {retry!r}: give a Retry(max_attempts=…)")
         limit = None if timeout is None else duration(timeout, name="timeout")
         return cls(given.get("key"), retry, limit)
+
+
+_NONE = StepOptions()
 
 
 def _parameters(function: Callable[..., Any]) -> frozenset[str]:
