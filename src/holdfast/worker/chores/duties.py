@@ -20,7 +20,7 @@ def chores_of(
     lost = lease.total_seconds()
     promote = Chore("promote", Promoter(database, schema).once, emitter, shortest=5, longest=30)
     rescuer = Rescuer(database, schema, retention, on_rescued=promote.alarm.ring)
-    enforcer = TimeoutEnforcer(database, schema, retention)
+    enforcer = TimeoutEnforcer(database, schema, retention, on_rescued=promote.alarm.ring)
     return [
         promote,
         Chore("expire", Expirer(database, schema, retention).once, emitter, shortest=5, longest=30),

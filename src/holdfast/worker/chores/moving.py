@@ -124,10 +124,13 @@ class Rescuer:
 class TimeoutEnforcer:
     """Takes away runs whose worker is alive but did not enforce their timeout."""
 
-    def __init__(self, database: Database, schema: Schema, retention: Retention) -> None:
+    def __init__(
+        self, database: Database, schema: Schema, retention: Retention, on_rescued: Callable[[], None]
+    ) -> None:
         self._database = database
         self._schema = schema
         self._retention = retention
+        self._on_rescued = on_rescued
 
     async def once(self) -> Did:
         async with self._database.transaction() as transaction:
@@ -140,6 +143,8 @@ class TimeoutEnforcer:
                 ),
                 transaction.run,
             )
+        if taken:
+            self._on_rescued()
         return Did(len(taken), is_more=len(taken) == BATCH)
 
 
