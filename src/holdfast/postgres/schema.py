@@ -26,3 +26,15 @@ class Schema:
     def fill(self, text: str) -> str:
         """`{schema}` becomes the quoted identifier, `{schema_name}` the bare name for use in a literal."""
         return text.replace("{schema}", self.quoted).replace("{schema_name}", self.name)
+
+
+NOT_FOUND = frozenset(
+    {
+        "3F000",  # schema
+        "42P01",  # table, also when the whole schema is missing
+        "42703",  # column
+        "42704",  # type
+        "42883",  # function
+    }
+)
+"""The SQLSTATEs of a statement that names what is not there, as in a database that was never migrated."""

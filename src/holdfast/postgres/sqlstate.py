@@ -35,17 +35,6 @@ _UNKNOWN = {"is_outcome_unknown": True, "is_session_over": True}
 LOST = Failure(Meaning.TRANSIENT, "the connection was cut", **_UNKNOWN)
 REFUSED = Failure(Meaning.FATAL, "refused")
 
-NOT_FOUND = frozenset(
-    {
-        "3F000",  # schema
-        "42P01",  # table, also when the whole schema is missing
-        "42703",  # column
-        "42704",  # type
-        "42883",  # function
-    }
-)
-"""What a statement names is not there."""
-
 _BY_CODE = {
     "40001": Failure(Meaning.CONFLICT, "serialization failure"),
     "40P01": Failure(Meaning.CONFLICT, "deadlock"),

@@ -14,8 +14,8 @@ from holdfast.errors import (
     StatementFailed,
 )
 from holdfast.postgres.dsn import Dsn
-from holdfast.postgres.schema import Schema
-from holdfast.postgres.sqlstate import NOT_FOUND, Meaning, meaning
+from holdfast.postgres.schema import NOT_FOUND, Schema
+from holdfast.postgres.sqlstate import Meaning, meaning
 
 
 class NoReply(psycopg.OperationalError):

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from holdfast.errors import MissingPrivilege, SchemaError, SchemaNotFound
-from holdfast.postgres.schema import Schema
-from holdfast.postgres.sqlstate import NOT_FOUND
+from holdfast.postgres.schema import NOT_FOUND, Schema
 from holdfast.postgres.statement import Statement
 
 _FORBIDDEN = "42501"
