@@ -87,12 +87,14 @@ class QueueOperators:
     def _pause(self, queue: str, note: str | None, until: Until | None) -> Conversation[QueueStatus]:
         moment = until if isinstance(until, datetime) else None
         length = None if until is None or moment is not None else duration(until, name="until")
-        yield from ask(operators.pause(self._schema, queue=queue, note=note, until=moment, length=length))
+        paused = yield from ask(
+            operators.pause(self._schema, queue=queue, note=note, until=moment, length=length)
+        )
+        if not paused:
+            raise InvalidInput(f"until is {until}, which has passed: give a time to come, or a length")
         known = yield from self._list()
-        for status in known:
-            if status.name == queue:
-                return status
-        raise InvalidInput(f"until is {until}, which has passed: the queue is not paused")
+        workers = sum(status.workers for status in known if status.name == queue)
+        return QueueStatus(queue, workers, *paused[0][1:])
 
     def _resume(self, queue: str) -> Conversation[bool]:
         return bool((yield from ask(operators.resume(self._schema, queue=queue))))

@@ -159,6 +159,10 @@ def test_a_pause_has_a_note_and_an_end_and_is_taken_back(books: Books, capsys: C
     assert "is paused" in capsys.readouterr().err
     assert main(["schedules", "pause", "report", "--until", "2999-01-01"]) == 0
     assert "2999-01-01 00:00:00 UTC" in capsys.readouterr().out
+    assert main(["schedules", "next", "report"]) == 0
+    assert "skipped until 2999-01-01 00:00:00 UTC" in capsys.readouterr().err
+    assert main(["schedules", "pause", "report", "--until", "2020-01-01"]) != 0
+    assert "which has passed" in capsys.readouterr().err
     assert lines(capsys, "resume", "report")[0].startswith('"report" fires again, next at ')
     assert lines(capsys, "resume", "report") == ['"report" was not paused']
 

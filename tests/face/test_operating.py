@@ -48,6 +48,19 @@ def test_a_pause_may_have_an_end(blocking_app: App) -> None:
     assert blocking_app.queues.resume_sync("mail")
 
 
+async def test_a_pause_until_a_time_that_has_passed_changes_nothing_of_a_queue_that_is_served(
+    app: App, work: Job[[int], int]
+) -> None:
+    await app.queues.pause("mail", note="moving")
+    async with app.worker(queues={"mail": 1}):
+        for _ in range(2):
+            [before] = await app.queues.list()
+            with pytest.raises(InvalidInput, match="which has passed"):
+                await app.queues.pause("mail", until=datetime(2020, 1, 1, tzinfo=UTC))
+            assert await app.queues.list() == [before]
+            await app.queues.resume("mail")
+
+
 def test_a_pause_on_the_callers_transaction_is_rolled_back_with_it(blocking_app: App, dsn: str) -> None:
     with psycopg.connect(dsn) as connection:
         assert blocking_app.queues.pause_sync("mail", conn=connection).is_paused

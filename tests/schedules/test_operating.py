@@ -262,6 +262,19 @@ async def test_a_call_that_says_when_to_run_or_is_of_another_app_is_refused(
         await other.schedules.put("daily", report.call(), every="1d")
 
 
+async def test_a_pause_until_a_time_that_has_passed_is_refused_and_changes_nothing(
+    app: App, report: Any
+) -> None:
+    await app.schedules.put("daily", report.call(), every="1d")
+    await app.schedules.pause("daily", note="for good")
+    before = await app.schedules.get("daily")
+    with pytest.raises(InvalidInput, match="which has passed"):
+        await app.schedules.pause("daily", until=datetime(2020, 1, 1, tzinfo=UTC))
+    with pytest.raises(InvalidInput, match="no time zone"):
+        await app.schedules.pause("daily", until=datetime(2020, 1, 1))  # noqa: DTZ001  # that is what is wrong
+    assert await app.schedules.get("daily") == before
+
+
 async def test_verbs_on_what_is_not_there_say_so(app: App, report: Any) -> None:
     now = datetime.now(UTC)
     for verb in (

@@ -112,7 +112,7 @@ def next_(
         click.echo(shown.as_json(times))
         return
     if schedule.is_paused:
-        _warn(f'"{name}" is paused: plans are skipped until it is resumed')
+        _warn(f'"{name}" is paused: plans are skipped until {shown.pause_end(schedule)}')
     if not times:
         click.echo(f'"{name}" has no more plans')
         return

@@ -134,6 +134,10 @@ def _pause(schedule: Schedule, now: datetime) -> Iterator[tuple[str, str]]:
         yield "note", schedule.pause_note
 
 
+def pause_end(schedule: Schedule) -> str:
+    return f"{moment(schedule.paused_until)} UTC" if schedule.paused_until else "it is resumed"
+
+
 def _next(time: datetime | None, now: datetime) -> str:
     return upcoming(time, now) if time is None or time <= now else _with_distance(time, now)
 

@@ -81,10 +81,7 @@ def pause(
     if as_json:
         click.echo(shown.as_json(shown.schedule_facts(paused)))
     else:
-        ending = (
-            f"until {shown.moment(paused.paused_until)} UTC" if paused.paused_until else "until it is resumed"
-        )
-        click.echo(f'"{name}" is paused {ending}')
+        click.echo(f'"{name}" is paused until {shown.pause_end(paused)}')
 
 
 @click.command()

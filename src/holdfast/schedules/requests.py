@@ -40,7 +40,11 @@ def list_all(schema: Schema) -> Conversation[list[Schedule]]:
 def pause(
     schema: Schema, name: str, *, note: str | None, until: datetime | None, length: timedelta | None
 ) -> Conversation[None]:
-    done = yield from ask(schedules.pause(schema, name, note=note, until=until, length=length))
+    pausing = schedules.pause(schema, name, note=note, until=until, length=length)
+    row = yield from _row(schema, name)
+    if until is not None and until <= row.now:
+        raise InvalidInput(f"until is {until}, which has passed: give a time to come, or a length")
+    done = yield from ask(pausing)
     if not done:
         raise ScheduleNotFound(name)
 
