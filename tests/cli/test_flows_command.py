@@ -199,4 +199,6 @@ def test_what_cannot_be_done_is_said_with_an_exit_code(left: Left, capsys: Captu
     assert "is waiting: only one that has failed" in capsys.readouterr().err
     assert main(["flows", "emit", "packed:1", "{by: eve}"]) == 2
     assert "is no JSON" in capsys.readouterr().err
+    assert main(["flows", "emit", "packed:1", "NaN"]) == 1
+    assert "NaN or infinity" in capsys.readouterr().err
     assert left.state(left.failed) == "failed"

@@ -10,7 +10,7 @@ import pytest
 
 from flows.running import state_of, until_state, working
 from holdfast import App, Flow, Handle, Retry
-from holdfast.errors import ChildFailed, EventTimeout, JobEnded, StepFailed
+from holdfast.errors import ChildFailed, EventTimeout, InvalidInput, JobEnded, StepFailed
 from holdfast.storage.operators import history
 
 
@@ -338,3 +338,10 @@ async def test_an_emit_goes_with_the_callers_transaction(app: App, dsn: str) -> 
         assert await state_of(app, handle.id) == "waiting"
         await conn.commit()
         assert await handle.result(timeout="30s") == "kept"
+
+
+@pytest.mark.parametrize("payload", [float("nan"), {"cents": [1.5, None, float("-inf")]}])
+async def test_an_event_that_json_has_no_number_for_is_refused(app: App, payload: object) -> None:
+    with pytest.raises(InvalidInput, match="NaN or infinity"):
+        await app.emit("go", payload)
+    await app.emit("go", {"cents": [1.5, None]})

@@ -30,8 +30,7 @@ def stored(value: Any, decoder: msgspec.json.Decoder[Any] | None, *, limit: int)
         if len(encoded) > limit:
             return Encoded(flag="result_too_large")
         text = encoded.decode()
-        # NaN and infinity are written as null: the value is looked through only where there is one.
-        if "null" in text and not _is_finite(msgspec.to_builtins(value, enc_hook=to_json_types)):
+        if loses_number(value, text):
             return Encoded(flag="result_unencodable")
         if _is_sound(text, decoder):
             return Encoded(text)
@@ -39,6 +38,11 @@ def stored(value: Any, decoder: msgspec.json.Decoder[Any] | None, *, limit: int)
         return Encoded(success.result, success.flag)
     except Exception:  # noqa: BLE001  # a job that is done stays done, whatever the code of its result does
         return Encoded(flag="result_unencodable")
+
+
+def loses_number(value: Any, text: str) -> bool:
+    """NaN and infinity are written as null: the value is looked through only where there is one."""
+    return "null" in text and not _is_finite(msgspec.to_builtins(value, enc_hook=to_json_types))
 
 
 def _is_sound(text: str, decoder: msgspec.json.Decoder[Any] | None) -> bool:
