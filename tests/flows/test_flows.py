@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from flows.running import state_of, until_state, working
+from flows.running import state_of, until, until_state, working
 from holdfast import App, Flow, Handle, Retry
 from holdfast.errors import ChildFailed, EventTimeout, InvalidInput, JobEnded, StepFailed
 from holdfast.storage.operators import history
@@ -62,6 +62,27 @@ async def test_an_event_that_came_before_the_flow_is_not_missed(app: App) -> Non
     await app.emit("go", 2)
     async with working(app):
         assert await (await waiting.enqueue()).result(timeout="30s") == [1, 2]
+
+
+async def test_one_event_does_not_answer_two_waits_of_a_flow(app: App) -> None:
+    woken: list[int] = []
+
+    @app.flow
+    async def four_eyes(flow: Flow) -> list[Any]:
+        woken.append(1)
+        return await flow.gather(*(flow.wait_event("approved", key=eyes) for eyes in (10, 2)))
+
+    async with working(app):
+        handle = await four_eyes.enqueue()
+        await until_state(app, handle.id, "waiting")
+        await app.emit("approved", "Ann")
+
+        async def is_back() -> bool:
+            return len(woken) == 2 and await state_of(app, handle.id) == "waiting"
+
+        await until(is_back)
+        await app.emit("approved", "Bob")
+        assert await handle.result(timeout="30s") == ["Ann", "Bob"]
 
 
 async def test_a_wait_that_takes_too_long_is_told_to_the_flow(app: App) -> None:

@@ -60,6 +60,34 @@ def test_an_event_wakes_every_flow_that_waits_for_it(story: Story) -> None:
     assert party.connection.execute("select count(*) from holdfast.event").fetchone() == (0,)
 
 
+def test_each_event_answers_one_wait_of_a_flow_in_the_order_of_the_waits(story: Story) -> None:
+    """The same whether the flow waits already or comes later; another flow gets the event all the same."""
+    [party] = story.parties(1)
+    flow, other = begun(party), begun(party)
+
+    def both(fence: Fence) -> list[Wait]:
+        return [Wait(fence, name, "event", key="approved") for name in ("second eye", "first eye", "third")]
+
+    def given() -> list[str | None]:
+        known = checkpoints(party, flow.job)
+        return [known[wait.name].value if known[wait.name].is_done else None for wait in both(flow)]
+
+    assert waits(party, *both(flow), event(other, "approved")) == ["waiting"] * 4
+    emits(party, "approved", '"Ann"')
+    assert wakes(party) == 2
+    assert given() == ['"Ann"', None, None]
+    assert checkpoints(party, other.job)["wait for approved"].value == '"Ann"'
+    flow = again(party, flow.job)
+    emits(party, "approved", '"Bob"')
+    assert waits(party, *both(flow)) == ["done", "done", "open"]
+    assert given() == ['"Ann"', '"Bob"', None]
+    emits(party, "approved", '"Eve"')
+    emits(party, "approved", '"too many"')
+    assert waits(party, *both(flow)) == ["done"] * 3
+    assert given() == ['"Ann"', '"Bob"', '"Eve"']
+    assert party.connection.execute("select payload from holdfast.event").fetchall() == [("too many",)]
+
+
 def test_an_event_that_is_emitted_while_a_flow_goes_to_wait_wakes_it(story: Story) -> None:
     """The flow has looked, and not committed: whoever takes up the event waits for the flow's lock."""
     flow_side, emitter, leader = story.parties(3)

@@ -3,6 +3,8 @@
 -- committed later, and whoever takes it up has to wait for our lock and then finds us waiting.
 -- What is there already is given at once: then the run goes on, and only what came is written. Else its lease goes, the
 -- attempt is given back, and it waits: in scheduled if only time can wake it, in waiting if something else can, too.
+-- Of several waits of a run for the same event, each takes one, in the order given; written_at, a microsecond apart, keeps
+-- this order for flow_wake.
 -- The fence is (worker, job, run) in lease, locked first, in ascending order.
 -- Answers for each thing: done (with what came), late (its time has passed), open (still to come, while the run goes on),
 -- waiting (the run is suspended), stop (it is to end: cancelled, or past its deadline), lost.
@@ -13,7 +15,7 @@ with clock as materialized (
     %(workers)s::bigint[], %(jobs)s::bigint[], %(runs)s::bigint[], %(names)s::text[], %(kinds)s::text[],
     %(keys)s::text[], %(delays)s::interval[], %(eager)s::boolean[], %(places)s::int[], %(codes)s::bigint[],
     %(failures)s::smallint[], %(errors)s::text[]
-  ) as a (worker, job, run, name, kind, key, delay, is_eager, place, code, failures, error)
+  ) with ordinality as a (worker, job, run, name, kind, key, delay, is_eager, place, code, failures, error, position)
 ), held as materialized (
   select a.worker, a.job, a.run, l.place, l.attempt, l.started_at, j.kind, j.queue, j.deadline_at,
          l.cancel_requested_at is not null or coalesce(j.deadline_at <= clock.now, false) as is_to_end
@@ -39,9 +41,21 @@ with clock as materialized (
          bool_or(has_failed or outcome <> 'succeeded' or is_gone) as is_failed
     from calls
    group by job, bunch
+), turns as materialized (
+  select a.run, a.name, a.key, row_number() over (partition by a.run, a.key order by a.position) as turn
+    from asked a
+    join held h on h.run = a.run and not h.is_to_end
+   where a.kind = 'event'
+     and not exists (
+       select from {schema}.checkpoint c where c.job = a.job and c.name = a.name and c.is_done offset 0)
+), events as materialized (
+  select t.run, t.name, t.turn, v.id, v.payload
+    from turns t
+    left join lateral (
+     select id, payload from {schema}.event where key = t.key order by id limit 1 offset t.turn - 1) v on true
 ), found as materialized (
   select a.job, a.run, a.name, a.kind, a.key, a.is_eager, a.place, a.code, a.failures, a.error,
-         c.value as known, v.id as event, v.payload,
+         c.value as known, v.turn, v.id as event, v.payload,
          case when a.kind = 'retry' then clock.now + a.delay else coalesce(c.until, clock.now + a.delay) end as until,
          case when h.run is null then 'lost'
               when h.is_to_end then 'stop'
@@ -55,10 +69,7 @@ with clock as materialized (
     left join lateral (
      select is_done, until, value from {schema}.checkpoint
       where job = a.job and name = a.name and a.kind <> 'call' offset 0) c on true
-    left join lateral (
-     select id, payload from {schema}.event
-      where a.kind = 'event' and key = a.key and not coalesce(c.is_done, false)
-      order by id limit 1) v on h.run is not null and not h.is_to_end
+    left join events v on v.run = a.run and v.name = a.name
     left join bunches b on b.job = a.job and b.bunch = a.name and a.kind = 'call'
 ), parting as materialized (
   select h.*, s.until, s.is_awaiting, s.error
@@ -101,7 +112,8 @@ with clock as materialized (
 ), kept as (
   insert into {schema}.checkpoint as c
          (job, name, kind, place, code, written_at, until, is_done, failures, value, error)
-  select job, name, case kind when 'retry' then 'step' else kind end, place, code, clock.now, case when status = 'open' then until end, status <> 'open',
+  select job, name, case kind when 'retry' then 'step' else kind end, place, code,
+         clock.now + coalesce(turn - 1, 0) * interval '1 microsecond', case when status = 'open' then until end, status <> 'open',
          coalesce(failures, 0), payload,
          case when status = 'late' then jsonb_build_object('code', 'timeout') when kind = 'retry' then error::jsonb end
     from found, clock

@@ -1,6 +1,7 @@
 -- Do what wake-ups ask for: note the ends of children in their flows' checkpoints, give events to the flows that wait for
 -- them, move flows whose wait is over to ready, wake their queues. Asked after flow_wake_take, in the same transaction.
--- An event goes to every flow that waits for its key at this moment; if none does, it is kept for the first that asks.
+-- An event goes to every flow that waits for its key at this moment, and there to the first wait for it; if none does, it
+-- is kept for the first that asks.
 -- Locks waiting rows; a flow that was cancelled, expired or timed out meanwhile is not there any more, and its event stays.
 -- Answers how many flows were woken, and the children of flows that have ended without them, to be cancelled.
 with clock as materialized (
@@ -33,14 +34,18 @@ with clock as materialized (
             where c.job = e.job and not c.is_done and c.bunch = e.bunch
               and (c.job, c.name) not in (select job, name from ended)
            offset 0)
-), by_event as materialized (
-  select w.job, c.place, t.key, v.id, v.payload
+), waiters as materialized (
+  select w.job, w.name, c.place, c.written_at, t.key, v.id, v.payload
     from (select distinct key from taken where key is not null) t
    cross join lateral (select id, payload from {schema}.event where key = t.key order by id limit 1) v
    cross join lateral (select job, name from {schema}.wait where key = t.key offset 0) w
    cross join lateral (
-     select ctid as place from {schema}.checkpoint where job = w.job and name = w.name and not is_done
+     select ctid as place, written_at from {schema}.checkpoint where job = w.job and name = w.name and not is_done
         for no key update) c
+), by_event as materialized (
+  select distinct on (job, key) job, place, key, id, payload
+    from waiters
+   order by job, key, written_at, name
 ), woken as materialized (
   delete from {schema}.waiting
    where job = any(array(select job from by_child union select job from by_event))
