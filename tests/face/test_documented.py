@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import asdict, is_dataclass
 from datetime import timedelta
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
@@ -15,6 +15,7 @@ import holdfast
 from holdfast import App, Job, Retry, WorkerOptions, exponential
 from holdfast.declaring import Declaring
 from holdfast.domain.duration import compact
+from holdfast.domain.failure import Code
 from support.documented import DOCS, run_page
 
 PAGES = [
@@ -54,6 +55,11 @@ def test_every_public_method_is_in_the_reference(kind: type) -> None:
         awaited = name.removesuffix("_sync")
         if not name.startswith("_") and name not in UNDOCUMENTED:
             assert re.search(rf"`\w+\.{awaited}\b", text), f"{kind.__name__}.{name}"
+
+
+def test_every_code_of_an_error_is_in_the_reference() -> None:
+    page = (DOCS / "reference/app.md").read_text("utf-8")
+    assert [code for code in get_args(Code) if f"`{code}`" not in page] == []
 
 
 # Words between the parts of Holdfast, on what users hold.

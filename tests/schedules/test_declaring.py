@@ -158,6 +158,16 @@ def test_a_wrong_declaration_fails_where_it_stands(wrong: dict[str, Any]) -> Non
         app_with("postgresql://nowhere", **wrong)
 
 
+@pytest.mark.parametrize("scopes", ["tenant:7", 7], ids=str)
+def test_wrong_scopes_are_told_with_their_schedule_and_its_job(scopes: Any) -> None:
+    app = App("postgresql://nowhere")
+    with pytest.raises(InvalidInput, match='schedule "nightly" of job "report": scopes is'):
+
+        @app.schedule("@daily", name="nightly", scopes=scopes)
+        @app.job
+        async def report() -> None: ...
+
+
 @pytest.mark.requirement("S2.38")
 @pytest.mark.parametrize("cron", ["0 0 30 2 *", "* * *", "0 25 * * *", "each monday"])
 def test_an_impossible_expression_fails_where_it_stands(cron: str) -> None:

@@ -275,6 +275,15 @@ async def test_a_pause_until_a_time_that_has_passed_is_refused_and_changes_nothi
     assert await app.schedules.get("daily") == before
 
 
+async def test_plans_of_a_deleted_schedule_can_be_paged_to_their_end(app: App, report: Any) -> None:
+    await app.schedules.put("daily", report.call(), every="1d")
+    await app.schedules.run_now("daily")
+    await app.schedules.delete("daily")
+    [plan] = await app.schedules.plans("daily")
+    assert await app.schedules.latest_plan("daily") == plan
+    assert await app.schedules.plans("daily", before=plan.time) == []
+
+
 async def test_verbs_on_what_is_not_there_say_so(app: App, report: Any) -> None:
     now = datetime.now(UTC)
     for verb in (
@@ -286,12 +295,17 @@ async def test_verbs_on_what_is_not_there_say_so(app: App, report: Any) -> None:
         app.schedules.skip_next("nothing"),
         app.schedules.next_times("nothing"),
         app.schedules.backfill("nothing", now - DAY, now - DAY),
+        app.schedules.plans("nothing"),
+        app.schedules.latest_plan("nothing"),
     ):
         with pytest.raises(ScheduleNotFound, match="nothing"):
             await verb
     await app.schedules.put("daily", report.call(), every="1d", scope="a")
     with pytest.raises(ScheduleNotFound, match='scope "b"'):
         await app.schedules.run_now("daily", scope="b")
+    with pytest.raises(InvalidInput, match="at most 10,000"):
+        await app.schedules.skip_next("daily", count=10**9)
+    assert await app.schedules.latest_plan("daily") is None
     with pytest.raises(InvalidInput, match="not past"):
         await app.schedules.backfill("daily", now, now + DAY)
     with pytest.raises(InvalidInput, match="more than 10,000"):

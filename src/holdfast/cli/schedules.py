@@ -154,8 +154,6 @@ def history(
     """What was decided about each plan and what became of its job, the latest first."""
     with opened(dsn, schema) as app:
         plans = app.schedules.plans_sync(name, scope=scope, before=before, is_unfired=missed, limit=limit)
-        if not plans:  # a schedule that was deleted has left its plans
-            app.schedules.get_sync(name)
     if as_json:
         click.echo(shown.as_json([shown.plan_facts(plan) for plan in plans]))
     elif plans:

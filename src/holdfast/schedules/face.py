@@ -245,7 +245,9 @@ class Schedules:
         limit: int = 100,
         conn: object = None,
     ) -> PlanRecords:
-        """What was decided, the latest plan first; `is_unfired`: only what was skipped or missed."""
+        """What was decided, the latest plan first; `is_unfired`: only what was skipped or missed. Plans of a
+        schedule that was deleted are still told; ScheduleNotFound if there are none.
+        """
         asked = requests.plans(
             self._schema, name, scope=scope, before=before, is_unfired=is_unfired, limit=limit
         )

@@ -76,7 +76,9 @@ def skip_next(
 ) -> Conversation[list[tuple[str, datetime]]]:
     """The next so many plans of each scope, instead of those asked for before; 0 takes it back."""
     if not is_whole(count) or not 0 <= count <= MOST_PLANS:
-        raise InvalidInput(f"count is {count!r}: give how many plans to skip, 0 for none after all")
+        raise InvalidInput(
+            f"count is {count!r}: give how many plans to skip, at most {MOST_PLANS:,}; 0 for none after all"
+        )
     row = yield from _row(schema, name)
     scopes = yield from _scopes(schema, name, scope)
     if count * len(scopes) > MOST_SCOPES:
@@ -116,6 +118,9 @@ def plans(
     rows = yield from ask(
         schedules_plans.plans_of(schema, name, scope=scope, before=before, is_unfired=is_unfired, limit=limit)
     )
+    # One that was deleted has left its plans, to be paged through to their end.
+    if not rows and not (yield from ask(schedules_plans.plans_of(schema, name, limit=1))):
+        yield from _row(schema, name)
     return [stored.record_of(row) for row in rows]
 
 

@@ -43,14 +43,14 @@ class Read(NamedTuple):
     problem: str | None
 
 
-def check_source(source: object) -> None:
-    """What can be seen before it is asked."""
+def check_source(source: object, whose: str) -> None:
+    """What can be seen before it is asked. `whose` it is, for whoever has many."""
     if isinstance(source, str) and not _QUERY.match(source):
         raise InvalidInput(
-            f"scopes is the text {source!r}: give a query that begins with select, or a list of scopes"
+            f"{whose}: scopes is the text {source!r}: give a list, or a query that begins with select"
         )
     if not isinstance(source, str | Sequence) and not callable(source):
-        raise InvalidInput(f"scopes is {source!r}: give a list, an async function, or a query")
+        raise InvalidInput(f"{whose}: scopes is {source!r}: give a list, an async function, or a query")
 
 
 async def ask_source(source: Source, database: Database) -> list[object]:
