@@ -16,7 +16,8 @@ from holdfast.errors import FlowDiverged, StepNameTaken
 
 class Recorded(NamedTuple):
     """A checkpoint. `place` is where in the flow's main path it was written; None beside it, where branches
-    run at the same time and their order means nothing. `code` tells which code wrote it.
+    run at the same time and their order means nothing. `code` tells which code wrote it. Of a child, its
+    kind and its arguments are known until it is pruned.
     """
 
     job: int
@@ -30,6 +31,8 @@ class Recorded(NamedTuple):
     error: str | None
     child: int | None
     left_to_wait: timedelta | None
+    child_kind: str | None = None
+    child_args: str | None = None
 
 
 def full_name(name: str, key: object = None) -> str:
@@ -66,7 +69,7 @@ class Path:
         place = self._places if is_main else None
         record = self._recorded.get(name)
         if record is not None and record.kind != kind:
-            raise self._diverged(f'"{name}" was recorded as a {record.kind}, and is a {kind} now')
+            raise self.diverged(f'"{name}" was recorded as a {record.kind}, and is a {kind} now')
         if (record is None or not record.is_done) and is_main:
             self._check_nothing_is_passed_by(name)
         self._ahead.discard(name)
@@ -75,7 +78,7 @@ class Path:
     def end(self) -> None:
         """The function has returned: nothing that was done may have been passed by."""
         if self._ahead:
-            raise self._diverged(f"it ended without {self._listed(self._ahead)}, which was done before")
+            raise self.diverged(f"it ended without {self._listed(self._ahead)}, which was done before")
 
     def _check_nothing_is_passed_by(self, name: str) -> None:
         """The very same code has been further than this: then it was not the same way. Other code may have a
@@ -89,9 +92,9 @@ class Path:
             and self._recorded[ahead].code == self._code
         }
         if passed:
-            raise self._diverged(f'it came to "{name}" before {self._listed(passed)}, which was done before')
+            raise self.diverged(f'it came to "{name}" before {self._listed(passed)}, which was done before')
 
-    def _diverged(self, problem: str) -> FlowDiverged:
+    def diverged(self, problem: str) -> FlowDiverged:
         done = [record for record in self._recorded.values() if record.is_done]
         in_order = sorted(done, key=lambda record: (record.place is None, record.place or 0))
         return FlowDiverged(problem, recorded=[record.name for record in in_order], taken=self._taken)

@@ -6,9 +6,10 @@ from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from holdfast.codec.signature import Signature
+from holdfast.codec.wording import quoted
 from holdfast.domain.flow import Recorded, full_name
 from holdfast.domain.job import NewJob
-from holdfast.errors import ChildFailed, InvalidInput
+from holdfast.errors import ChildFailed, InvalidInput, Undecodable
 
 if TYPE_CHECKING:
     from holdfast.flows.flow import Flow
@@ -52,6 +53,30 @@ def name_all(children: Sequence[Child[Any]]) -> list[str]:
             counted[child.kind] += 1
         names.append(name)
     return names
+
+
+def change_of(record: Recorded, name: str, child: Child[Any], *, is_same_code: bool) -> str | None:
+    """What is called under this name now, and was not before. A name is the author's word that it is the same
+    call, also after the code has changed; a number only says which one it was in its order.
+    """
+    is_numbered = child.name is None and name != child.kind
+    kind, args = record.child_kind, record.child_args
+    if kind is None or args is None or not (is_same_code or is_numbered):
+        return None
+    if kind == child.kind and _means_the_same(child.signature, args, child.job.args):
+        return None
+    now = f"{child.kind}({quoted(child.job.args)})"
+    return f'"{name}" was recorded as {kind}({quoted(args)}), and is {now} now'
+
+
+def _means_the_same(signature: Signature, recorded: str, given: str) -> bool:
+    if json.loads(recorded) == json.loads(given):
+        return True
+    try:
+        return signature.keyed(recorded) == signature.keyed(given)
+    except Undecodable:
+        # The job has other parameters now: there is no telling.
+        return True
 
 
 def outcome_of(record: Recorded, signature: Signature | None) -> Any | ChildFailed:

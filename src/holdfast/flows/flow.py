@@ -17,7 +17,7 @@ from holdfast.domain.retry import Retry
 from holdfast.errors import ChildFailed, EventTimeout, InvalidInput, LeaseLost, StepFailed
 from holdfast.flows.booking import Booking
 from holdfast.flows.branches import Answers, Branches, here
-from holdfast.flows.calling import Child, name_all, outcome_of
+from holdfast.flows.calling import Child, change_of, name_all, outcome_of
 from holdfast.flows.ends import Suspended
 from holdfast.flows.recorder import Recorder
 from holdfast.flows.steps import Again, Final, Open, StepOptions, Steps, after_failure, failure_of
@@ -333,6 +333,9 @@ class Flow:
         names = name_all(children)
         arrived = [await self._arrive(name, "call", is_alone=len(children) == 1) for name in names]
         records = {record.name: record for record, _ in arrived if record is not None}
+        for name, child in zip(names, children, strict=True):
+            if name in records:
+                self._check_the_same(records[name], name, child)
         new = [(name, child.job) for name, child in zip(names, children, strict=True) if name not in records]
         if new:
             await self._recorder.call(self.fence, new, bunch=names[0], place=arrived[0][1], code=self.code)
@@ -349,6 +352,10 @@ class Flow:
         ]
         outcomes = [outcome_of(record, child.signature) for record, child in ended]
         return list(map(_or_raise, outcomes)) if left or is_eager else outcomes
+
+    def _check_the_same(self, record: Recorded, name: str, child: Child[Any]) -> None:
+        if change := change_of(record, name, child, is_same_code=record.code == self.code):
+            raise self._path.diverged(change)
 
     async def _records(self) -> dict[str, Recorded]:
         return {record.name: record for record in await self._recorder.load(self.fence.job)}
