@@ -1,5 +1,6 @@
 """Schedules declared in code: written additively when a worker starts, never over what operators set."""
 
+import asyncio
 import logging
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
@@ -12,10 +13,11 @@ import pytest
 from holdfast import App, Context, Scope
 from holdfast.errors import InvalidArguments, InvalidInput
 from holdfast.postgres.database import Database
+from holdfast.schedules import declared
 from holdfast.schedules.declared import Declarer
 from holdfast.schedules.planner import Planner
 from holdfast.storage.session import SETTINGS
-from holdfast.telemetry.events import Emitter, ScheduleFailed
+from holdfast.telemetry.events import Emitter, ScheduleFailed, ScopesAwaited
 from schedules.keeping import SCHEMA, Books, Heard, until
 
 # So long that nothing comes due while a test runs.
@@ -262,6 +264,28 @@ async def test_a_source_that_fails_leaves_the_scopes_that_were_known(
         assert (await app.schedules.get("report")).error is None
     [event] = heard.of(ScheduleFailed)
     assert (event.schedule, event.scope) == ("report", None)
+
+
+async def test_a_source_that_does_not_answer_holds_up_no_other_schedule_and_is_told(
+    dsn: str, books: Books, heard: Heard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(declared, "SLOW", timedelta(milliseconds=10))
+    answers = asyncio.Event()
+
+    async def registry() -> list[str]:
+        await answers.wait()
+        return ["late"]
+
+    app = app_with(dsn, "first", scopes=registry)
+    for name, options in {"listed": {"scopes": ["a"]}, "plain": {}}.items():
+        app.schedule(every=SPAN, name=name, **options)(app.job(name=name)(lambda: None))  # type: ignore[arg-type]  # a name or none
+    async with declarer_of(app, dsn, heard) as declarer, asyncio.TaskGroup() as group:
+        group.create_task(declarer.once())
+        await until(lambda: books.value("select count(*) from holdfast.schedule") == 2)
+        await until(lambda: heard.of(ScopesAwaited))
+        assert {event.schedule for event in heard.of(ScopesAwaited)} >= {"first"}
+        answers.set()
+    assert firing(books) == ["", "a", "late"]
 
 
 async def test_scopes_bring_their_own_arguments_and_zones_and_a_wrong_one_holds_up_no_other(

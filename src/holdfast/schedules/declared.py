@@ -3,7 +3,7 @@ be still declared from then on. Whoever says so reads their scopes, too.
 """
 
 import asyncio
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -27,11 +27,13 @@ from holdfast.storage.schedules import (
     tend,
     trouble,
 )
-from holdfast.telemetry.events import ChoreFailed, Emitter, ScheduleFailed
+from holdfast.telemetry.events import ChoreFailed, Emitter, ScheduleFailed, ScopesAwaited
 from holdfast.worker.kind import Kind
 
 TEND = timedelta(seconds=60)
+SLOW = timedelta(seconds=5)
 _AGAIN = timedelta(seconds=5)
+_SOURCES = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +62,11 @@ class Declared:
         except InvalidArguments:
             return False
         return True
+
+    @property
+    def has_source(self) -> bool:
+        """Whether its scopes have to be asked for, which may take long."""
+        return isinstance(self.scopes, str) or callable(self.scopes)
 
     def new(self) -> NewSchedule:
         """As it is written; InvalidArguments if the job cannot be called with the arguments given."""
@@ -103,19 +110,39 @@ class Declarer:
             await asyncio.sleep((_AGAIN if self._left else TEND).total_seconds())
 
     async def once(self) -> None:
-        """Write what is not written yet; of the others, read the scopes that nobody else has read lately."""
-        for one in list(self._left.values()):
-            if await self._tried(one, self._declare(one)):
-                del self._left[one.name]
+        """Write what is not written yet; of the others, read the scopes that nobody else has read lately.
+
+        Those whose scopes must be asked for come last and side by side: a slow source holds up no other.
+        """
+        left = list(self._left.values())
+        for one in left:
+            if not one.has_source:
+                await self._write(one)
+        due = await self._tend()
+        reading = asyncio.Semaphore(_SOURCES)
+        async with asyncio.TaskGroup() as group:
+            for one in left:
+                if one.has_source:
+                    group.create_task(_within(reading, self._write, one))
+            for one in due:
+                group.create_task(_within(reading, self._follow, one))
+
+    async def _write(self, one: Declared) -> None:
+        if await self._tried(one, self._declare(one)):
+            del self._left[one.name]
+
+    async def _follow(self, one: Declared) -> None:
+        await self._tried(one, self._read_scopes(one))
+
+    async def _tend(self) -> list[Declared]:
+        """Say what is still declared; those whose scopes are to be read."""
+        names = [name for name in self._declared if name not in self._left]
         try:
-            names = [name for name in self._declared if name not in self._left]
             due = await self._database.run(tend(self._schema, names, pause=TEND * 5 / 6)) if names else []
         except HoldfastError as error:
             self._emitter.emit(ChoreFailed("declare", error))
-            return
-        for name in due:
-            one = self._declared[name]
-            await self._tried(one, self._read_scopes(one))
+            return []
+        return [self._declared[name] for name in due]
 
     async def _tried(self, one: Declared, work: Coroutine[Any, Any, None]) -> bool:
         """One that fails is reported and tried again; the others go on."""
@@ -166,7 +193,11 @@ class Declarer:
 
     async def _scopes(self, one: Declared) -> Read:
         assert one.scopes is not None  # noqa: S101  # asked for those that have a source
-        given = await ask_source(one.scopes, self._handlers)
+        slow = asyncio.get_running_loop().call_later(SLOW.total_seconds(), self._say_slow, one)
+        try:
+            given = await ask_source(one.scopes, self._handlers)
+        finally:
+            slow.cancel()
         return use(given, one.kind.signature, has_args=one.has_args)
 
     async def _tell(self, one: Declared, problem: str | None) -> None:
@@ -177,10 +208,20 @@ class Declarer:
         except HoldfastError as error:
             self._emitter.emit(ChoreFailed("declare", error))
 
+    def _say_slow(self, one: Declared) -> None:
+        self._emitter.emit(ScopesAwaited(one.name, SLOW))
+
     def _say(self, one: Declared, problem: str | None) -> None:
         if problem is not None and self._said.get(one.name) != problem:
             self._emitter.emit(ScheduleFailed(one.name, None, problem))
         self._said[one.name] = problem or ""
+
+
+async def _within(
+    bound: asyncio.Semaphore, work: Callable[[Declared], Coroutine[Any, Any, None]], one: Declared
+) -> None:
+    async with bound:
+        await work(one)
 
 
 def _is_same(stored: str, timing: Timing) -> bool:

@@ -122,6 +122,14 @@ class ScheduleFailed:
 
 
 @dataclass(frozen=True, slots=True)
+class ScopesAwaited:
+    """The source of a schedule's scopes has not answered for so long. It is waited for, up to a minute."""
+
+    schedule: str
+    waited: timedelta
+
+
+@dataclass(frozen=True, slots=True)
 class PlansMissed:
     """Plans that a policy dropped without a fire: missed, or too late."""
 
@@ -145,6 +153,7 @@ Event = (
     | ChoreFailed
     | HookFailed
     | ScheduleFailed
+    | ScopesAwaited
     | PlansMissed
 )
 Reader = Callable[[Event], None]

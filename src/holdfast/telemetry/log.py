@@ -21,6 +21,7 @@ from holdfast.telemetry.events import (
     LoopBlocked,
     PlansMissed,
     ScheduleFailed,
+    ScopesAwaited,
     StillRunning,
     WorkerStarted,
     WorkerStopped,
@@ -80,6 +81,8 @@ def log_event(event: Event) -> None:  # noqa: C901, PLR0912  # a line for each e
             logger.error("hook %s failed: kind=%s job=%s", hook, kind, job, exc_info=error)
         case ScheduleFailed(schedule, scope, problem):
             _line(logging.ERROR, "schedule failed", schedule=schedule, scope=scope or None, error=problem)
+        case ScopesAwaited(schedule, waited):
+            _line(logging.WARNING, "scopes are slow to come", schedule=schedule, waited=compact(waited))
         case PlansMissed(schedule, scopes, plans, reason):
             _line(
                 logging.WARNING,
