@@ -1,11 +1,14 @@
 """Code that breaks the one rule of flows is found out, and cannot talk its way past that."""
 
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
 from flows.running import until, working
-from holdfast import App, Flow, Job
+from holdfast import App, Flow, Job, Retry
 from holdfast.errors import JobEnded
 
 
@@ -115,3 +118,136 @@ async def test_a_named_call_is_known_by_its_name_to_code_that_has_changed(app: A
 
 async def waits_for(app: App, flow: int, event: str) -> bool:
     return any(step.event == event for step in (await app.flows.show(flow)).waits)
+
+
+async def test_a_divergence_that_the_flow_catches_ends_it_all_the_same_and_lets_nothing_more_be_done(
+    app: App,
+) -> None:
+    turns: list[int] = []
+    done: list[str] = []
+
+    @app.flow(retry=Retry(max_attempts=5, backoff="0s"))
+    async def stubborn(flow: Flow, after: str) -> str:
+        turns.append(1)
+        try:
+            await flow.step(f"turn {len(turns)}", int)
+        except Exception:  # noqa: BLE001  # the mistake
+            if after == "raise":
+                raise ValueError("something else") from None
+            if after == "go on":
+                await flow.step("more", done.append, "more")
+            return "well"
+        await flow.sleep("rest", "1ms")
+        return "never"
+
+    async with working(app):
+        for after in ("return", "raise", "go on"):
+            turns.clear()
+            error = await ended(stubborn, after)
+            assert (error.state, error.error["code"]) == ("failed", "flow_diverged")
+            assert "Recorded: turn 1. Taken: turn 2" in str(error.error["message"])
+    assert done == []
+
+
+async def test_a_divergence_in_one_branch_ends_the_flow_although_others_wait(app: App) -> None:
+    turns: list[int] = []
+
+    async def fickle(flow: Flow) -> None:
+        if len(turns) == 1:
+            await flow.step("what", int)
+        else:
+            await flow.sleep("what", "1h")
+
+    @app.flow
+    async def both(flow: Flow) -> str:
+        turns.append(1)
+        await flow.gather(fickle(flow), flow.wait_event("go", timeout="50ms"), failures="return")
+        return "well"
+
+    async with working(app):
+        error = await ended(both)
+    assert error.error["code"] == "flow_diverged"
+
+
+async def test_a_name_that_was_used_twice_fails_the_flow_although_it_catches_that(app: App) -> None:
+    @app.flow
+    async def twice(flow: Flow) -> str:
+        for _ in range(2):
+            with suppress(Exception):
+                await flow.step("a", int)
+        return "well"
+
+    async with working(app):
+        error = await ended(twice)
+    assert error.error["type"] == "holdfast.errors.StepNameTaken"
+
+
+async def test_what_a_flow_does_is_refused_inside_of_a_step(app: App) -> None:
+    tries: list[str] = []
+
+    @app.job
+    async def child() -> None:
+        tries.append("child")
+
+    doing: dict[str, Callable[[Flow], Awaitable[Any]]] = {
+        "sleep": lambda flow: flow.sleep("inner", "1ms"),
+        "event": lambda flow: flow.wait_event("inner"),
+        "step": lambda flow: flow.step("inner", int),
+        "task": lambda flow: asyncio.create_task(flow.uuid("inner")),
+        "call": lambda flow: flow.gather(flow.call(child).named("inner")),
+    }
+
+    async def inside(flow: Flow, what: str) -> None:
+        tries.append(what)
+        try:
+            await doing[what](flow)
+        finally:
+            tries.append("out")
+
+    async def booked(conn: Any, flow: Flow, what: str) -> None:
+        await inside(flow, what)
+
+    @app.flow(retry=Retry(max_attempts=5, backoff="0s"))
+    async def nesting(flow: Flow, what: str, where: str) -> str:
+        if where == "step":
+            await flow.step("outer", inside, flow, what, retry=Retry(max_attempts=5, backoff="0s"))
+        elif where == "function":
+            await flow.transaction("outer", booked, flow, what)
+        else:
+            async with flow.transaction("outer"):
+                await inside(flow, what)
+        return "well"
+
+    async with working(app):
+        for what in doing:
+            for where in ("step", "function", "block"):
+                tries.clear()
+                error = await ended(nesting, what, where)
+                assert tries == [what, "out"]
+                assert '"inner" is inside of "outer"' in str(error.error["message"])
+
+
+async def test_a_step_does_not_hold_up_what_runs_beside_it_or_comes_after_it(app: App) -> None:
+    began, go_on = asyncio.Event(), asyncio.Event()
+
+    async def slow() -> str:
+        began.set()
+        await go_on.wait()
+        return "slow"
+
+    async def beside(flow: Flow) -> str:
+        await began.wait()
+        await flow.uuid("beside")
+        go_on.set()
+        return "beside"
+
+    @app.flow
+    async def both(flow: Flow) -> list[str]:
+        given = await flow.gather(flow.step("slow", slow), beside(flow))
+        async with flow.transaction("book"):
+            pass
+        await flow.sleep("after", "1ms")
+        return given
+
+    async with working(app):
+        assert await (await both.enqueue()).result(timeout="30s") == ["slow", "beside"]

@@ -8,10 +8,12 @@ recorded.
 
 from collections.abc import Iterable
 from datetime import timedelta
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from holdfast.domain.job import KEY_LIMIT, check_name
-from holdfast.errors import FlowDiverged, StepNameTaken
+from holdfast.errors import FlowDiverged, InvalidInput, StepNameTaken
+
+Fault = TypeVar("Fault", FlowDiverged, InvalidInput, StepNameTaken)
 
 
 class Recorded(NamedTuple):
@@ -53,6 +55,7 @@ class Path:
         self._seen: set[str] = set()
         self._code = code
         self._places = 0
+        self._fault: FlowDiverged | InvalidInput | None = None
 
     @property
     def is_replaying(self) -> bool:
@@ -61,8 +64,9 @@ class Path:
 
     def arrive(self, name: str, kind: str, *, is_main: bool) -> tuple[Recorded | None, int | None]:
         """What is recorded of this step, if anything, and its place. `is_main`: not in a branch."""
+        self.check()
         if name in self._seen:
-            raise StepNameTaken(name)
+            raise self.refused(StepNameTaken(name))
         self._seen.add(name)
         self._taken.append(name)
         self._places += is_main
@@ -77,8 +81,19 @@ class Path:
 
     def end(self) -> None:
         """The function has returned: nothing that was done may have been passed by."""
+        self.check()
         if self._ahead:
             raise self.diverged(f"it ended without {self._listed(self._ahead)}, which was done before")
+
+    def check(self) -> None:
+        """Once a run was found to be wrong it stays so, whatever its code catches."""
+        if self._fault is not None:
+            raise self._fault
+
+    def refused(self, fault: Fault) -> Fault:
+        """The first one counts: others follow from it."""
+        self._fault = self._fault or fault
+        return fault
 
     def _check_nothing_is_passed_by(self, name: str) -> None:
         """The very same code has been further than this: then it was not the same way. Other code may have a
@@ -97,7 +112,8 @@ class Path:
     def diverged(self, problem: str) -> FlowDiverged:
         done = [record for record in self._recorded.values() if record.is_done]
         in_order = sorted(done, key=lambda record: (record.place is None, record.place or 0))
-        return FlowDiverged(problem, recorded=[record.name for record in in_order], taken=self._taken)
+        names = [record.name for record in in_order]
+        return self.refused(FlowDiverged(problem, recorded=names, taken=self._taken))
 
     @staticmethod
     def _listed(names: Iterable[str]) -> str:

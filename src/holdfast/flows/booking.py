@@ -5,6 +5,7 @@ from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from holdfast.flows.inside import inside
 from holdfast.flows.recorder import lost
 from holdfast.flows.values import ANYTHING, Typed
 from holdfast.postgres.borrowed import run_on
@@ -48,6 +49,7 @@ class Booking:
             # psycopg's own block inside of ours: it refuses commit() and rollback() on the connection, each
             # of which would tear the writes from the checkpoint.
             await self._stack.enter_async_context(self._connection.transaction())
+        self._stack.enter_context(inside(self._flow, self._name))
         connection: psycopg.AsyncConnection[Any] = self._connection
         return connection
 
@@ -61,6 +63,7 @@ class Booking:
             return
         flow = self._flow
         async with self._stack:
+            flow._path.check()  # noqa: SLF001  # its face
             writing = Writing(
                 flow.fence, self._name, "transaction", self._value, place=self._place, code=flow.code
             )

@@ -7,7 +7,7 @@ from typing import Any
 from holdfast.domain.flow import Path
 from holdfast.domain.outcome import Failed, Released
 from holdfast.domain.outcome import Undecodable as NotDecoded
-from holdfast.errors import ChildFailed, EventTimeout, FlowDiverged, InvalidInput, StepFailed
+from holdfast.errors import ChildFailed, EventTimeout, FlowDiverged, InvalidInput, LeaseLost, StepFailed
 from holdfast.flows.code import fingerprint
 from holdfast.flows.ends import Suspended, end_in
 from holdfast.flows.flow import Flow
@@ -57,7 +57,13 @@ class Flows:
         flow = Flow(
             context, recorder=self._recorder, handlers=self._handlers, steps=steps, path=path, code=code
         )
-        result = await held.kind.function(flow, **arguments)
+        try:
+            result = await held.kind.function(flow, **arguments)
+        except LeaseLost:
+            raise
+        except Exception:
+            path.check()
+            raise
         path.end()
         return result
 

@@ -19,6 +19,7 @@ from holdfast.flows.booking import Booking
 from holdfast.flows.branches import Answers, Branches, here
 from holdfast.flows.calling import Child, change_of, name_all, outcome_of
 from holdfast.flows.ends import Suspended
+from holdfast.flows.inside import inside, step_around
 from holdfast.flows.recorder import Recorder
 from holdfast.flows.steps import Again, Final, Open, StepOptions, Steps, after_failure, failure_of
 from holdfast.flows.values import Typed, returned_by
@@ -151,12 +152,14 @@ class Flow:
         if record is not None and record.left_to_wait:
             await self._pause(full, record.left_to_wait, failures, record.error, place)
         try:
-            value = await self._steps.run(function, args, kwargs, options.timeout)
+            with inside(self, full):
+                value = await self._steps.run(function, args, kwargs, options.timeout)
         except (LeaseLost, Cancel, CameTo):
             raise
         except Snooze as wish:
             await self._pause(full, wish.delay, failures, None, place)
         except Exception as error:  # noqa: BLE001  # it is kept, or raised to the flow
+            self._path.check()
             await self._failed(full, error, options.retry, failures + 1, place)
         else:
             text = typed.encode(f'what step "{full}" gave', value)
@@ -366,6 +369,9 @@ class Flow:
         """At the next thing to do: what is known of it, and its place in the path."""
         if self._end is not None:
             raise self._end
+        self._path.check()
+        if (step := step_around(self)) is not None:
+            raise self._path.refused(InvalidInput(_nested(name, step)))
         await self._keep_failures()
         is_main = is_alone and here() is None and asyncio.current_task() is self._task
         return self._path.arrive(name, kind, is_main=is_main)
@@ -437,6 +443,7 @@ class Flow:
         """Until one of these is over, or it is time to leave: in a branch together with the others."""
         if (branches := here()) is not None and asyncio.current_task() is not self._task:
             return await branches.block(waits)
+        self._path.check()
         await self._keep_failures()
         # From before the lease goes until it is known whether it went: its absence is then no sign of a loss.
         self._held.is_completing = True
@@ -455,6 +462,14 @@ class Flow:
             self._end = Suspended(is_settled=False)
             raise self._end
         return {answer.name: answer for answer in answers}
+
+
+def _nested(name: str, step: str) -> str:
+    return (
+        f'"{name}" is inside of "{step}": a step runs as a whole, and anew when it was interrupted, so '
+        "nothing in it can be kept or waited for by itself. Let the step return, and do this "
+        "in the flow's own function"
+    )
 
 
 async def _awaited(branch: Awaitable[T]) -> T:

@@ -1,0 +1,30 @@
+"""Which step a piece of code is inside of: nothing else can be done by the flow there, as it resumes after
+steps and not in them.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from holdfast.flows.flow import Flow
+
+_inside: ContextVar["tuple[Flow, str] | None"] = ContextVar("holdfast_inside", default=None)
+
+
+@contextmanager
+def inside(flow: "Flow", name: str) -> Iterator[None]:
+    """Tasks and threads that begin in here are inside, too."""
+    before = _inside.get()
+    _inside.set((flow, name))
+    try:
+        yield
+    finally:
+        _inside.set(before)
+
+
+def step_around(flow: "Flow") -> str | None:
+    """The step of this very flow: one that runs a worker for others is nothing to these."""
+    found = _inside.get()
+    return found[1] if found is not None and found[0] is flow else None
