@@ -3,6 +3,7 @@
 import asyncio
 import contextvars
 import inspect
+import json
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -12,8 +13,9 @@ from typing import Any
 
 from holdfast.domain.duration import LONGEST, compact, duration
 from holdfast.domain.failure import Failure
+from holdfast.domain.flow import Recorded
 from holdfast.domain.retry import Retry
-from holdfast.errors import InvalidInput
+from holdfast.errors import InvalidInput, StepFailed
 from holdfast.worker.asks import Fail, RetryLater
 from holdfast.worker.failures import from_error
 from holdfast.worker.threads import JobThreads
@@ -149,6 +151,13 @@ def after_failure(retry: Retry | None, failures: int, error: Exception, luck: fl
     delay = error.delay if isinstance(error, RetryLater) else retry.chosen_delay(failures, error)
     delay = retry.stored.delay(failures, luck) if delay is None else delay
     return Again(min(max(delay, timedelta()), LONGEST))
+
+
+def kept_failure(record: Recorded) -> StepFailed:
+    """What a replay raises: the class that was raised when it failed."""
+    failed = StepFailed(record.name, json.loads(record.error or "{}"))
+    failed.is_kept = True
+    return failed
 
 
 def failure_of(error: Exception) -> Failure:

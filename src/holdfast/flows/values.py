@@ -24,6 +24,10 @@ class StoredUndecodable(Undecodable):
     """Ours, and not one that the user's code has met elsewhere: it parks the flow."""
 
 
+class Unkeepable(InvalidInput):
+    """Ours, too: what a step gave cannot be kept, and would not be better the next time."""
+
+
 @dataclass(frozen=True, slots=True)
 class Typed:
     """Values of one type."""
@@ -49,9 +53,9 @@ class Typed:
             check_args_text(text, limit=ARGS_LIMIT)
             changed = self._comparison.difference(value, self._decoder.decode(text))
         except Exception as error:  # a model of the user's may raise anything
-            raise InvalidInput(f"{what} cannot be kept: {error}") from error
+            raise Unkeepable(f"{what} cannot be kept: {error}") from error
         if changed:
-            raise InvalidInput(
+            raise Unkeepable(
                 f"{what} cannot be kept as it is: {changed.path} {changed.problem}. Annotate what the "
                 "function returns, or return less"
             )
