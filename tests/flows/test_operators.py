@@ -98,12 +98,33 @@ async def test_a_flow_is_shown_with_its_steps_waits_children_and_history(shop: S
     outcomes = [run.outcome for run in record.history]
     assert (outcomes[0], outcomes[-1]) == ("snoozed", "failed")
     assert (record.error or {})["message"] == "refused"
-    assert [flow.id for flow in await app.flows.list(kind="order", state="failed")] == [handle.id]
+    failed = await app.flows.list(kind="order", state="failed")
+    assert [(flow.id, flow.step) for flow in failed] == [(handle.id, "ship")], "the last that it did"
     assert await app.flows.list(before=handle.id) == []
     assert await app.flows.list(kind="nothing") == []
 
 
 @pytest.mark.requirement("S1.6")
+async def test_a_child_that_was_cancelled_is_not_shown_as_failed(app: App) -> None:
+    @app.job
+    async def mail() -> None: ...
+
+    @app.flow(retry=Retry(max_attempts=1))
+    async def order(flow: Flow) -> None:
+        await flow.call(mail.using(delay="1d"))
+
+    handle = await order.enqueue()
+    async with working(app):
+        await until_state(app, handle.id, "waiting")
+        [child] = (await app.flows.show(handle.id)).children
+        assert child.child is not None
+        assert await app.handle(child.child).cancel("sold out") == "cancelled"
+        await until_state(app, handle.id, "failed")
+    [child] = (await app.flows.show(handle.id)).children
+    assert child.state == "cancelled"
+    assert (child.error or {})["message"] == "sold out"
+
+
 async def test_a_failed_flow_is_resumed_where_it_stopped(shop: Shop, app: App) -> None:
     async with working(app):
         await app.emit("packed:1")

@@ -170,10 +170,16 @@ def _state(row: StepRow, found: Found) -> str:
     if _is_at(row):
         return "done" if found.state == "succeeded" else found.state
     if row.is_done:
-        return "failed" if row.error is not None else "done"
+        return "done" if row.error is None else _bad_end(_read(row.error))
     if row.child is not None:
         return row.child_state or "unknown"
     return "waiting" if found.finished_at is None else found.state
+
+
+def _bad_end(error: dict[str, Any]) -> str:
+    """A child's may be that it was cancelled or has expired."""
+    state = error.get("state")
+    return state if state in ("cancelled", "expired") else "failed"
 
 
 def _first_step(args: dict[str, Any], found: Found) -> FlowStep:
