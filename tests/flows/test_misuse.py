@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -10,6 +11,11 @@ import pytest
 from flows.running import until, working
 from holdfast import App, Flow, Job, Retry
 from holdfast.errors import JobEnded
+
+
+@dataclass
+class Stock:
+    shelf: int
 
 
 async def ended(job: Job[..., Any], *args: Any) -> JobEnded:
@@ -251,3 +257,50 @@ async def test_a_step_does_not_hold_up_what_runs_beside_it_or_comes_after_it(app
 
     async with working(app):
         assert await (await both.enqueue()).result(timeout="30s") == ["slow", "beside"]
+
+
+async def test_a_job_with_a_unique_key_is_awaited_by_the_id_that_a_step_gave_as_the_refusal_of_a_call_advises(
+    app: App,
+) -> None:
+    @app.job
+    async def stock(shelf: int) -> Stock:
+        return Stock(shelf)
+
+    async def begin(shelf: int) -> int:
+        return (await stock.using(unique=True).enqueue(shelf)).id
+
+    @app.flow
+    async def looking(flow: Flow) -> list[Any]:
+        job = await flow.step("begin", begin, 7)
+        typed: Stock = await flow.wait_job(job, type=Stock)
+        await flow.sleep("rest", "1ms")
+        return [typed.shelf, await flow.wait_job(job, name="again")]
+
+    @app.flow
+    async def calling(flow: Flow) -> None:
+        await flow.call(stock.using(unique=True), 7)
+
+    async with working(app):
+        assert await (await looking.enqueue()).result(timeout="60s") == [7, {"shelf": 7}]
+        assert "flow.wait_job(id, type=…)" in str((await ended(calling)).error["message"])
+
+
+async def test_a_wait_for_a_job_is_refused_for_what_is_none_and_found_out_for_another_one(app: App) -> None:
+    turns: list[int] = []
+
+    @app.job
+    async def other() -> None: ...
+
+    @app.flow
+    async def waiting(flow: Flow, jobs: list[int]) -> None:
+        turns.append(1)
+        await flow.wait_job(jobs[len(turns) - 1], name="it")
+        await flow.sleep("rest", "1ms")
+
+    async with working(app):
+        assert "no job id" in str((await ended(waiting, [2**63])).error["message"])
+        turns.clear()
+        first, second = [(await other.enqueue()).id for _ in range(2)]
+        error = await ended(waiting, [first, second])
+    assert error.error["code"] == "flow_diverged"
+    assert f"was recorded as job {first}, and is job {second} now" in str(error.error["message"])

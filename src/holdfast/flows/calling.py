@@ -23,8 +23,8 @@ class Child(Generic[R_co]):
     def __init__(self, flow: "Flow", kind: str, signature: Signature, job: NewJob) -> None:
         if job.unique_key is not None:
             raise InvalidInput(
-                f"{kind} has a unique key, so it may be another's job: enqueue it in a step, "
-                "and give the handle to flow.wait_job"
+                f"{kind} has a unique key, so it may be another's job: enqueue it in a step that returns "
+                "the id of its handle, and give this to flow.wait_job(id, type=…)"
             )
         self._flow = flow
         self.kind = kind

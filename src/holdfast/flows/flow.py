@@ -12,7 +12,7 @@ from uuid import UUID, uuid4
 from holdfast.domain.duration import duration
 from holdfast.domain.failure import Failure
 from holdfast.domain.flow import Path, Recorded, full_name
-from holdfast.domain.job import check_key, check_length
+from holdfast.domain.job import check_ids, check_key, check_length
 from holdfast.domain.retry import Retry
 from holdfast.errors import ChildFailed, EventTimeout, InvalidInput, LeaseLost, StepFailed
 from holdfast.flows.booking import Booking
@@ -226,17 +226,38 @@ class Flow:
         call = job.call(*args, **kwargs)
         return Child(self, call.kind.name, call.kind.signature, call.job)
 
-    async def wait_job(self, handle: "Handle[R]", *, name: str | None = None) -> R:
-        """The result of a job that was enqueued elsewhere."""
-        full = full_name(name or f"job {handle.id}")
+    @overload
+    async def wait_job(self, job: "Handle[R]", *, type: None = None, name: str | None = None) -> R: ...
+    @overload
+    async def wait_job(self, job: "Handle[Any] | int", *, type: type[T], name: str | None = None) -> T: ...
+    @overload
+    async def wait_job(self, job: int, *, type: None = None, name: str | None = None) -> Any: ...
+    async def wait_job(
+        self,
+        job: "Handle[Any] | int",
+        *,
+        type: Any = None,  # noqa: A002  # what it is
+        name: str | None = None,
+    ) -> Any:
+        """The result of a job that was enqueued elsewhere, known by its handle or its id: as `type`, or else
+        as the handle knows it, or as plain JSON.
+        """
+        child = job.id if hasattr(job, "id") else job
+        check_ids([child])
+        typed = None if type is None else Typed.of(type)
+        full = full_name(name or f"job {child}")
         record, place = await self._arrive(full, "call")
         if record is None:
-            await self._recorder.adopt(self.fence, handle.id, full, place=place, code=self.code)
+            await self._recorder.adopt(self.fence, child, full, place=place, code=self.code)
+        elif record.child != child:
+            raise self._path.diverged(f'"{full}" was recorded as job {record.child}, and is job {child} now')
         if record is None or not record.is_done:
             await self._wait_until_over(self._wait(full, "call", place))
             record = (await self._records())[full]
-        result: R = _or_raise(outcome_of(record, handle._signature))  # noqa: SLF001  # it knows the type
-        return result
+        if typed is not None and record.error is None:
+            return typed.decode(f"the result of job {child}", record.value)
+        signature = getattr(job, "_signature", None)
+        return _or_raise(outcome_of(record, signature))
 
     async def gather(self, *branches: Awaitable[Any], failures: Failures = "raise") -> list[Any]:
         """Several at once: children, begun in bulk, and steps or waits. Their results, in this order.
