@@ -105,6 +105,22 @@ async def test_a_flow_is_shown_with_its_steps_waits_children_and_history(shop: S
 
 
 @pytest.mark.requirement("S1.6")
+async def test_the_step_of_a_failed_flow_is_the_last_that_it_did_in_a_branch_too(
+    shop: Shop, app: App
+) -> None:
+    @app.flow(retry=Retry(max_attempts=1))
+    async def fan(flow: Flow) -> None:
+        await flow.step("first", shop.do, "first")
+        await flow.gather(flow.step("left", shop.do, "left"), flow.step("right", shop.do, "right"))
+        await flow.step("last", shop.break_, "last")
+
+    handle = await fan.enqueue()
+    async with working(app):
+        await until_state(app, handle.id, "failed")
+    [failed] = await app.flows.list(kind="fan")
+    assert failed.step in ("left", "right")
+
+
 async def test_a_child_that_was_cancelled_is_not_shown_as_failed(app: App) -> None:
     @app.job
     async def mail() -> None: ...

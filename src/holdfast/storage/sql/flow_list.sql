@@ -41,7 +41,7 @@ select p.id as job, p.kind, p.queue, p.state, p.attempt, p.max_attempts, p.creat
  cross join lateral (select count(*) filter (where is_done)::int as done from {schema}.checkpoint where job = p.id) c
   left join lateral (
     select name from {schema}.checkpoint where job = p.id
-     order by is_done, place desc nulls last, written_at desc limit 1) s on true
+     order by is_done, case when is_done then written_at end desc, place desc nulls last, written_at desc limit 1) s on true
   left join lateral (
     select g.until,
            (select min(coalesce(key, name)) from {schema}.wait where job = g.job) as waits_for
