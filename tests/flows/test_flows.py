@@ -182,6 +182,121 @@ async def test_a_failure_that_the_flow_catches_is_kept_and_the_step_never_runs_a
     assert tries == ["charge", "notify", "notify", "notify"]
 
 
+@pytest.mark.parametrize("form", ["block", "function"])
+async def test_a_transaction_that_failed_and_was_caught_is_kept_and_its_replay_takes_the_same_way(
+    app: App, books: str, form: str
+) -> None:
+    causes: list[type[BaseException] | None] = []
+    balances = iter([0, 100, 100, 100])
+
+    async def pay(conn: psycopg.AsyncConnection[Any]) -> None:
+        await conn.execute("insert into deed values ('paid')")
+        if next(balances) == 0:
+            raise ValueError("insufficient funds")
+
+    @app.flow
+    async def booking(flow: Flow) -> str:
+        try:
+            if form == "function":
+                await flow.transaction("book", pay)
+            else:
+                async with flow.transaction("book") as conn:
+                    assert conn is not None
+                    await pay(conn)
+        except StepFailed as error:
+            causes.append(type(error.__cause__) if error.__cause__ else None)
+            await flow.sleep("cool-off", "10ms")
+            return f"{error.step}: {error.error['message']}"
+        return "booked"
+
+    async with working(app):
+        assert await (await booking.enqueue()).result(timeout="30s") == "book: insufficient funds"
+    assert causes == [ValueError, None]
+    assert len(list(balances)) == 3
+    with psycopg.connect(books) as connection:
+        assert connection.execute("select count(*) from deed").fetchone() == (0,)
+
+
+async def test_a_transaction_that_failed_and_was_let_through_is_tried_again_by_the_flows_own_policy(
+    app: App, books: str
+) -> None:
+    tries: list[int] = []
+
+    @app.flow(retry=Retry(max_attempts=5, backoff="0s", on=ConnectionError))
+    async def booking(flow: Flow) -> None:
+        async with flow.transaction("book") as conn:
+            assert conn is not None
+            tries.append(1)
+            await conn.execute("insert into deed values ('paid')")
+            if len(tries) < 3:
+                raise ConnectionError
+
+    async with working(app):
+        await (await booking.enqueue()).result(timeout="30s")
+    assert len(tries) == 3
+    with psycopg.connect(books) as connection:
+        assert connection.execute("select count(*) from deed").fetchone() == (1,)
+
+
+async def test_a_commit_that_took_place_is_no_failure_though_its_answer_was_lost_and_the_flow_caught_that(
+    app: App, books: str
+) -> None:
+    cuts = iter([True])
+
+    class Cut(psycopg.AsyncConnection[Any]):
+        async def commit(self) -> None:
+            await super().commit()
+            if next(cuts, False):
+                raise psycopg.OperationalError("the connection was cut")
+
+    @app.flow
+    async def booking(flow: Flow) -> str:
+        try:
+            async with await Cut.connect(books) as own, flow.transaction("book", conn=own) as conn:
+                if conn is not None:
+                    await conn.execute("insert into deed values ('paid')")
+        except StepFailed:
+            await flow.step("apologise", str)
+            return "refused"
+        return "booked"
+
+    async with working(app):
+        assert await (await booking.enqueue()).result(timeout="30s") == "booked"
+    with psycopg.connect(books) as connection:
+        assert connection.execute("select count(*) from deed").fetchone() == (1,)
+
+
+@pytest.mark.parametrize("is_caught", [True, False])
+async def test_a_step_whose_value_cannot_be_kept_has_failed_and_never_runs_again(
+    app: App, is_caught: bool
+) -> None:
+    charged: list[int] = []
+
+    def charge() -> object:
+        charged.append(1)
+        return object()
+
+    @app.flow(retry=Retry(max_attempts=3, backoff="0s"))
+    async def charging(flow: Flow) -> str:
+        try:
+            await flow.step("charge", charge, retry=Retry(max_attempts=3, backoff="0s"))
+        except StepFailed as error:
+            if not is_caught:
+                raise
+            await flow.sleep("cool-off", "10ms")
+            return str(error.error["message"])
+        return "charged"
+
+    async with working(app):
+        handle = await charging.enqueue()
+        if is_caught:
+            assert "cannot be kept" in await handle.result(timeout="30s")
+        else:
+            with pytest.raises(JobEnded, match="cannot be kept"):
+                await handle.result(timeout="30s")
+    assert charged == [1]
+
+
 async def test_a_failure_that_the_flow_lets_through_is_tried_again_by_the_flows_own_policy(app: App) -> None:
     tries: list[str] = []
 

@@ -5,12 +5,15 @@ from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from holdfast.errors import LeaseLost
 from holdfast.flows.inside import inside
 from holdfast.flows.recorder import lost
+from holdfast.flows.steps import kept_failure
 from holdfast.flows.values import ANYTHING, Typed
 from holdfast.postgres.borrowed import run_on
 from holdfast.postgres.database import Database
 from holdfast.storage.flows import Writing, checkpoint
+from holdfast.worker.asks import Ask, Fail
 from holdfast.worker.ownership import committing
 
 if TYPE_CHECKING:
@@ -39,8 +42,19 @@ class Booking:
         """The connection; None if an earlier run has committed this: then there is nothing left to do."""
         record, self._place = await self._flow._arrive(self._name, "transaction")  # noqa: SLF001  # its face
         if record is not None and record.is_done:
+            if record.error is not None:
+                raise kept_failure(record)
             self._is_done, self._value = True, record.value
             return None
+        try:
+            await self._begin()
+        except BaseException as error:
+            await self._roll_back(error)
+            raise
+        connection: psycopg.AsyncConnection[Any] = self._connection
+        return connection
+
+    async def _begin(self) -> None:
         if self._connection is not None:
             await self._stack.enter_async_context(committing(self._connection))
         else:
@@ -50,8 +64,6 @@ class Booking:
             # of which would tear the writes from the checkpoint.
             await self._stack.enter_async_context(self._connection.transaction())
         self._stack.enter_context(inside(self._flow, self._name))
-        connection: psycopg.AsyncConnection[Any] = self._connection
-        return connection
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -59,8 +71,32 @@ class Booking:
         if self._is_done:
             return
         if error is not None:
-            await self._stack.__aexit__(kind, error, trace)
+            await self._roll_back(error)
             return
+        try:
+            await self._commit()
+        except Exception as failure:
+            await self._failed(failure)
+            raise
+
+    async def _roll_back(self, error: BaseException) -> None:
+        try:
+            await self._stack.__aexit__(type(error), error, error.__traceback__)
+        except Exception as worse:
+            if isinstance(error, Exception):
+                await self._failed(worse)
+            raise
+        if isinstance(error, Exception):
+            await self._failed(error)
+
+    async def _failed(self, error: Exception) -> None:
+        """StepFailed, which the flow may catch: it is kept then, as a step's is. Wishes are none."""
+        flow = self._flow
+        flow._path.check()  # noqa: SLF001  # its face
+        if isinstance(error, Fail) or not isinstance(error, (Ask, LeaseLost)):
+            await flow._failed(self._name, "transaction", error, place=self._place)  # noqa: SLF001  # its face
+
+    async def _commit(self) -> None:
         flow = self._flow
         async with self._stack:
             flow._path.check()  # noqa: SLF001  # its face

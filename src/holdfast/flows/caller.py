@@ -13,7 +13,7 @@ from holdfast.flows.ends import Suspended, end_in
 from holdfast.flows.flow import Flow
 from holdfast.flows.recorder import Recorder
 from holdfast.flows.steps import Steps, failure_of
-from holdfast.flows.values import StoredUndecodable
+from holdfast.flows.values import StoredUndecodable, Unkeepable
 from holdfast.postgres.database import Database
 from holdfast.worker.asks import CameTo, Snooze
 from holdfast.worker.context import Context
@@ -87,7 +87,8 @@ def _judged(held: Held, error: BaseException) -> BaseException:
             failure = failure_of(cause) if isinstance(cause, Exception) else from_error(error)
             return CameTo(Failed(failure, is_retryable=False))
         case StepFailed() if error.__cause__ is not None:
-            return error.__cause__
+            cause = error.__cause__
+            return _judged(held, cause) if isinstance(cause, Unkeepable) else cause
         case ChildFailed() | EventTimeout() | InvalidInput():
             return CameTo(Failed(from_error(error), is_retryable=False))
         case _:

@@ -14,15 +14,24 @@ from holdfast.domain.failure import Failure
 from holdfast.domain.flow import Path, Recorded, full_name
 from holdfast.domain.job import check_ids, check_key, check_length
 from holdfast.domain.retry import Retry
-from holdfast.errors import ChildFailed, EventTimeout, InvalidInput, LeaseLost, StepFailed
+from holdfast.errors import ChildFailed, ConnectionLost, EventTimeout, InvalidInput, LeaseLost, StepFailed
 from holdfast.flows.booking import Booking
 from holdfast.flows.branches import Answers, Branches, here
 from holdfast.flows.calling import Child, change_of, name_all, outcome_of
-from holdfast.flows.ends import Suspended
+from holdfast.flows.ends import Interrupted, Suspended
 from holdfast.flows.inside import inside, step_around
 from holdfast.flows.recorder import Recorder
-from holdfast.flows.steps import Again, Final, Open, StepOptions, Steps, after_failure, failure_of
-from holdfast.flows.values import Typed, returned_by
+from holdfast.flows.steps import (
+    Again,
+    Final,
+    Open,
+    StepOptions,
+    Steps,
+    after_failure,
+    failure_of,
+    kept_failure,
+)
+from holdfast.flows.values import Typed, Unkeepable, returned_by
 from holdfast.postgres.database import Database
 from holdfast.postgres.schema import Schema
 from holdfast.storage.flows import Fence, Wait, WaitKind, Writing
@@ -154,15 +163,18 @@ class Flow:
         try:
             with inside(self, full):
                 value = await self._steps.run(function, args, kwargs, options.timeout)
+            text = typed.encode(f'what step "{full}" gave', value)
         except (LeaseLost, Cancel, CameTo):
             raise
         except Snooze as wish:
             await self._pause(full, wish.delay, failures, None, place)
+        except Unkeepable as error:
+            # Never by the step's own retry: it has done its work, and would only do it again.
+            await self._failed(full, "step", error, failures=failures + 1, place=place)
         except Exception as error:  # noqa: BLE001  # it is kept, or raised to the flow
             self._path.check()
-            await self._failed(full, error, options.retry, failures + 1, place)
+            await self._failed(full, "step", error, retry=options.retry, failures=failures + 1, place=place)
         else:
-            text = typed.encode(f'what step "{full}" gave', value)
             await self._keep(full, "step", text, place, failures=failures)
             return value
         raise AssertionError("unreachable: a pause and a failure end the run, or raise")
@@ -313,6 +325,7 @@ class Flow:
         `await flow.transaction("book", function, …)` calls it with a connection as its first argument and
         keeps what it gives. `async with flow.transaction("book") as conn:` gives the connection, or None when
         an earlier run has committed it: then nothing is left to do. `conn`: your own session or connection.
+        StepFailed when it has failed, with the error as its cause: nothing was written.
         """
         booking = Booking(self, full_name(name, key), self._handlers, conn)
         if function is None:
@@ -407,22 +420,31 @@ class Flow:
     async def _keep_failures(self) -> None:
         """The flow goes on after a step has failed: from now on that is its way, and not tried again."""
         while self._unkept:
-            await self._recorder.write(self._unkept.pop(0))
+            writing = self._unkept.pop(0)
+            await self._recorder.write(writing)
+            if writing.kind == "transaction" and (await self._records())[writing.name].error is None:
+                # Its commit has taken place, and only the answer was lost: the next run knows.
+                raise Interrupted(ConnectionLost(f'"{writing.name}" was committed, and its answer lost'))
 
     def _kept(self, record: Recorded, typed: Typed) -> Any:
         if record.error is not None:
-            failed = StepFailed(record.name, json.loads(record.error))
-            failed.is_kept = True
-            raise failed
+            raise kept_failure(record)
         return typed.decode(f'what step "{record.name}" gave', record.value)
 
     async def _failed(
-        self, name: str, error: Exception, retry: Retry | None, failures: int, place: int | None
+        self,
+        name: str,
+        kind: str,
+        error: Exception,
+        *,
+        retry: Retry | None = None,
+        failures: int = 1,
+        place: int | None,
     ) -> None:
         """Raises StepFailed, unless the step is to be tried again: then this is the end of the run."""
         failure: Failure = failure_of(error)
         writing = Writing(
-            self.fence, name, "step", None, failure.to_json(), failures=failures, place=place, code=self.code
+            self.fence, name, kind, None, failure.to_json(), failures=failures, place=place, code=self.code
         )
         failed = StepFailed(name, json.loads(failure.to_json()))
         match after_failure(retry, failures, error, random.random()):  # noqa: S311  # spreads load
