@@ -95,8 +95,8 @@ async def test_the_latest_plan_tells_whether_its_job_may_be_tried_again(
         failed.set()
         raise RuntimeError
 
-    assert await app.schedules.latest_plan("report", scope="nobody") is None
     await fire(app, planner, books, report, scope="tenant:1")
+    assert await app.schedules.latest_plan("report", scope="nobody") is None
     fresh = await app.schedules.latest_plan("report", scope="tenant:1")
     assert fresh is not None
     now = datetime.now(UTC)
