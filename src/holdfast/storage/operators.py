@@ -197,7 +197,7 @@ def pause(
     length: timedelta | None = None,
     now: datetime | None = None,
 ) -> Statement[Paused]:
-    """Stop claims from a queue, for ever, until a time, or for a length of time; no row if that has passed."""
+    """Stop claims from a queue, for ever, until a time or for a length of time; no row if that has passed."""
     check_name("queue", queue)
     check_time("time", until)
     check_length("length", length)
