@@ -9,7 +9,7 @@ from holdfast.storage.flows import BATCH, prune_events, sweep, time_out, wake
 from holdfast.storage.operators import cancel
 from holdfast.worker.chores.pace import Did
 
-SWEEP_SECONDS = 60.0
+SWEEP_SECONDS = 19.0
 PRUNE_SECONDS = 600.0
 _CANCELLED = 500
 # A transaction that was given its number early may commit late.

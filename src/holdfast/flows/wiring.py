@@ -29,7 +29,7 @@ def callers_for(schema: Schema, connections: Connections, threads: JobThreads) -
 
 
 def chores_for(schema: Schema, database: Database, emitter: Emitter) -> Sequence[Chore]:
-    return [Chore("flows", Waker(database, schema).once, emitter, shortest=1, longest=15)]
+    return [Chore("flows", Waker(database, schema).once, emitter, shortest=1, longest=20)]
 
 
 def payload_text(event: str, payload: Any) -> str | None:

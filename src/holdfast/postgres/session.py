@@ -9,7 +9,7 @@ from time import monotonic
 from holdfast.postgres.options import PoolSettings
 from holdfast.postgres.pooler import Pooler
 
-_TRUSTED_FOR = 15.0
+_TRUSTED_FOR = 20.0
 """Seconds for which an idle connection is believed to work when its socket says nothing else."""
 
 

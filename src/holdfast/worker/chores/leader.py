@@ -105,7 +105,7 @@ class Leader:
     async def _renew(self, until: float) -> None:
         """Until the lease could not be renewed in time, or somebody else has it."""
         while True:
-            await self._alarm.sleep(max((until - monotonic()) * 0.6, 0.05))
+            await self._alarm.sleep(max((until - monotonic()) * 0.7, 0.05))
             renewed = await self._try()
             if renewed is not None:
                 until = renewed
