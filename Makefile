@@ -10,7 +10,7 @@ help:  ## what can be made
 
 .venv/ready: requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Holdfast needs Python 3.11 or later, $(PYTHON) is " + sys.version.split()[0] + ": call make PYTHON=python3.11")'
-	@echo "Setting up .venv (once)"
+	@echo "Setting up .venv (once)" >&2
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
@@ -41,7 +41,7 @@ bench: .venv/ready  ## measure, as ratios
 	@$(BIN)/python -m benchmarks $(ARGS)
 
 .venv-bench/ready: requirements-bench.lock pyproject.toml
-	@echo "Setting up .venv-bench (once)"
+	@echo "Setting up .venv-bench (once)" >&2
 	@test -x .venv-bench/bin/python || $(PYTHON) -m venv .venv-bench
 	@.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-bench.lock
 	@.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
