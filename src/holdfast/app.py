@@ -254,7 +254,7 @@ class App(Declaring):
             services=lambda database, handlers, emitter: (
                 [Declarer(database, handlers, self.schema, emitter, declared)] if declared else []
             ),
-            callers=lambda connections, threads: callers_for(self.schema, connections, threads),
+            callers=lambda *from_worker: callers_for(self.schema, *from_worker),
         )
 
     def _worker_options(self, queues: Mapping[str, int] | None, grace: Length | None) -> WorkerOptions:

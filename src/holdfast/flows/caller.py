@@ -2,6 +2,7 @@
 
 from concurrent.futures import Future
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from holdfast.domain.flow import Path
@@ -20,21 +21,26 @@ from holdfast.worker.context import Context
 from holdfast.worker.failures import from_error
 from holdfast.worker.held import Held
 from holdfast.worker.kind import Kind
+from holdfast.worker.processes import Processes
 from holdfast.worker.threads import JobThreads
 
 
 class Flows:
     """A Caller like those for coroutines and threads."""
 
-    def __init__(self, recorder: Recorder, handlers: Database, threads: JobThreads) -> None:
+    def __init__(
+        self, recorder: Recorder, handlers: Database, threads: JobThreads, processes: Processes
+    ) -> None:
         self._recorder = recorder
         self._handlers = handlers
         self._threads = threads
+        self._processes = processes
         self._steps: dict[int, Steps] = {}
         self._codes: dict[str, int] = {}
 
     async def call(self, held: Held, context: Context, arguments: dict[str, Any]) -> Any:
-        steps = self._steps[held.run] = Steps(self._threads)
+        isolated = partial(self._processes.call_function, held, context)
+        steps = self._steps[held.run] = Steps(self._threads, isolated)
         try:
             return await self._replay(held, context, steps, arguments)
         except BaseException as error:

@@ -119,6 +119,7 @@ class Flow:
         key: object = None,
         retry: Retry | None = None,
         timeout: Length | None = None,  # noqa: ASYNC109  # a length that is kept with the step
+        isolate: Literal["process"] | None = None,
     ) -> R: ...
     @overload
     async def step(
@@ -139,6 +140,7 @@ class Flow:
         key: object = None,
         retry: Retry | None = None,
         timeout: Length | None = None,  # noqa: ASYNC109  # a length that is kept with the step
+        isolate: Literal["process"] | None = None,
     ) -> R: ...
     @overload
     async def step(self, name: str, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R: ...
@@ -149,7 +151,8 @@ class Flow:
 
         A step that a crash interrupts runs again; one that is done never does. `key` tells the turns of a
         loop apart. `retry` tries this step again by itself, and holds no worker in between; without it a
-        failure is the flow's. StepFailed when it has failed for good.
+        failure is the flow's. `isolate="process"` runs it in a child process, which its timeout kills.
+        StepFailed when it has failed for good.
         """
         options = StepOptions.taken_from(function, kwargs)
         full = full_name(name, options.key)
@@ -162,7 +165,9 @@ class Flow:
             await self._pause(full, record.left_to_wait, failures, record.error, place)
         try:
             with inside(self, full):
-                value = await self._steps.run(function, args, kwargs, options.timeout)
+                value = await self._steps.run(
+                    function, args, kwargs, options.timeout, is_isolated=options.is_isolated
+                )
             text = typed.encode(f'what step "{full}" gave', value)
         except (LeaseLost, Cancel, CameTo):
             raise

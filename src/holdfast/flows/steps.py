@@ -4,7 +4,7 @@ import asyncio
 import contextvars
 import inspect
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
 from datetime import timedelta
@@ -20,18 +20,28 @@ from holdfast.worker.asks import Fail, RetryLater
 from holdfast.worker.failures import from_error
 from holdfast.worker.threads import JobThreads
 
+_NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+
 
 class StepTimeout(TimeoutError):
     holdfast_code = "timeout"
 
 
+Isolated = Callable[[Callable[..., Any], dict[str, Any]], Awaitable[Any]]
+
+
+async def _nowhere(function: Callable[..., Any], arguments: dict[str, Any]) -> Any:  # noqa: ARG001  # as Isolated
+    raise InvalidInput(f"{function!r} cannot run in a child process here: give it a job of its own")
+
+
 class Steps:
-    """Runs the functions of one run's steps: awaited, or in a thread. A thread cannot be stopped: one that
-    outlives its step keeps the run's slot until it ends.
+    """Runs the functions of one run's steps: awaited, in a thread, or in a child process. A thread cannot be
+    stopped: one that outlives its step keeps the run's slot until it ends. A child process is killed.
     """
 
-    def __init__(self, threads: JobThreads) -> None:
+    def __init__(self, threads: JobThreads, isolated: Isolated = _nowhere) -> None:
         self._threads = threads
+        self._isolated = isolated
         self._running: set[Future[Any]] = set()
 
     async def run(
@@ -40,13 +50,16 @@ class Steps:
         args: tuple[Any, ...],
         kwargs: Mapping[str, Any],
         timeout: timedelta | None,  # noqa: ASYNC109  # a length that the step was given
+        *,
+        is_isolated: bool = False,
     ) -> Any:
+        call = self._in_process if is_isolated else self._call
         if timeout is None:
-            return await self._call(function, args, kwargs)
+            return await call(function, args, kwargs)
         limit = asyncio.timeout(timeout.total_seconds())
         try:
             async with limit:
-                return await self._call(function, args, kwargs)
+                return await call(function, args, kwargs)
         except TimeoutError as error:
             if limit.expired():
                 raise StepTimeout(f"took longer than its timeout of {compact(timeout)}") from error
@@ -58,6 +71,23 @@ class Steps:
         if _is_awaited(function):
             return await function(*args, **kwargs)
         return await self._in_thread(partial(function, *args, **kwargs))
+
+    async def _in_process(
+        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> Any:
+        """With its arguments by name, as a child is told them."""
+        try:
+            signature = inspect.signature(function)
+            bound = signature.bind(*args, **kwargs)
+        except (TypeError, ValueError) as error:
+            raise InvalidInput(f"{function!r} does not take these arguments: {error}") from error
+        for parameter in signature.parameters.values():
+            if parameter.kind not in _NAMED:
+                raise InvalidInput(
+                    f"{function!r} has a parameter {parameter}, which cannot be passed by a name of its own: "
+                    'isolate="process" needs named ones'
+                )
+        return await self._isolated(function, dict(bound.arguments))
 
     async def _in_thread(self, function: Callable[[], Any]) -> Any:
         future = self._threads.submit(partial(contextvars.copy_context().run, function))
@@ -87,6 +117,7 @@ class StepOptions:
     key: object = None
     retry: Retry | None = None
     timeout: timedelta | None = None
+    is_isolated: bool = False
 
     @classmethod
     def taken_from(cls, function: Callable[..., Any], kwargs: dict[str, Any]) -> "StepOptions":
@@ -95,7 +126,7 @@ class StepOptions:
         """
         if not kwargs:
             return _NONE
-        given = {name: kwargs.pop(name) for name in ("key", "retry", "timeout") if name in kwargs}
+        given = {name: kwargs.pop(name) for name in _OPTIONS if name in kwargs}
         for name in given.keys() & _parameters(function):
             raise InvalidInput(
                 f"{name}=… is an option of the step and a parameter of {function!r}: "
@@ -105,9 +136,13 @@ class StepOptions:
         if retry is not None and not isinstance(retry, Retry):
             raise InvalidInput(f"retry is {retry!r}: give a Retry(max_attempts=…)")
         limit = None if timeout is None else duration(timeout, name="timeout")
-        return cls(given.get("key"), retry, limit)
+        isolate = given.get("isolate")
+        if isolate not in (None, "process"):
+            raise InvalidInput(f'isolate is {isolate!r}: give "process", or leave it out')
+        return cls(given.get("key"), retry, limit, isolate == "process")
 
 
+_OPTIONS = ("key", "retry", "timeout", "isolate")
 _NONE = StepOptions()
 
 

@@ -17,13 +17,16 @@ from holdfast.worker.callers import Caller
 from holdfast.worker.chores.pace import Chore
 from holdfast.worker.connections import Connections
 from holdfast.worker.kind import Style
+from holdfast.worker.processes import Processes
 from holdfast.worker.threads import JobThreads
 
 
-def callers_for(schema: Schema, connections: Connections, threads: JobThreads) -> Mapping[Style, Caller]:
+def callers_for(
+    schema: Schema, connections: Connections, threads: JobThreads, processes: Processes
+) -> Mapping[Style, Caller]:
     recorder = Recorder(connections.calm, schema, connections.notifier.tell)
     return {
-        "flow": Flows(recorder, connections.handlers, threads),
+        "flow": Flows(recorder, connections.handlers, threads, processes),
         "machine": Machines(connections.calm, schema, threads, connections.notifier),
     }
 

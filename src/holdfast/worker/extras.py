@@ -11,6 +11,7 @@ from holdfast.worker.callers import Caller
 from holdfast.worker.chores.pace import Chore
 from holdfast.worker.connections import Connections
 from holdfast.worker.kind import Style
+from holdfast.worker.processes import Processes
 from holdfast.worker.service import Service
 from holdfast.worker.threads import JobThreads
 
@@ -23,7 +24,11 @@ def _no_services(database: Database, handlers: Database, emitter: Emitter) -> Se
     return ()
 
 
-def _no_callers(connections: Connections, threads: JobThreads) -> Mapping[Style, Caller]:  # noqa: ARG001  # as above
+def _no_callers(
+    connections: Connections,  # noqa: ARG001  # as above
+    threads: JobThreads,  # noqa: ARG001
+    processes: Processes,  # noqa: ARG001
+) -> Mapping[Style, Caller]:
     return {}
 
 
@@ -35,4 +40,4 @@ class Extras:
 
     chores: Callable[[Database, Emitter], Sequence[Chore]] = _no_chores
     services: Callable[[Database, Database, Emitter], Sequence[Service]] = _no_services
-    callers: Callable[[Connections, JobThreads], Mapping[Style, Caller]] = _no_callers
+    callers: Callable[[Connections, JobThreads, Processes], Mapping[Style, Caller]] = _no_callers

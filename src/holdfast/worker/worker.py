@@ -160,7 +160,7 @@ class Worker:
                     "coroutine": Coroutines(),
                     "thread": Threads(threads),
                     "process": processes,
-                    **self._extras.callers(connections, threads),
+                    **self._extras.callers(connections, threads, processes),
                 }
             finally:
                 threads.close()

@@ -58,9 +58,20 @@ class Processes:
 
     async def call(self, held: Held, context: Context, arguments: dict[str, Any]) -> Any:
         """What the handler returned or raised in its process, or ProcessDied."""
-        call = self._call(held, arguments)
+        kind = held.kind
+        call = self._call(held, kind.function, arguments, takes_context=kind.signature.takes_context)
+        return await self._run(call, held, context, kind.memory_limit)
+
+    async def call_function(
+        self, held: Held, context: Context, function: Callable[..., Any], arguments: dict[str, Any]
+    ) -> Any:
+        """The same for another function than the run's own, such as a step of it."""
+        call = self._call(held, function, arguments, takes_context=False)
+        return await self._run(call, held, context, None)
+
+    async def _run(self, call: Call, held: Held, context: Context, memory_limit: int | None) -> Any:
         while True:
-            child = self._take(held.kind.memory_limit)
+            child = self._take(memory_limit)
             try:
                 answer = await self._answered(child, call, held, context)
             finally:
@@ -73,8 +84,9 @@ class Processes:
     def is_still_running(held: Held) -> Future[Any] | None:  # noqa: ARG004  # a child never outlives its call
         return None
 
-    def _call(self, held: Held, arguments: dict[str, Any]) -> Call:
-        function = held.kind.function
+    def _call(
+        self, held: Held, function: Callable[..., Any], arguments: dict[str, Any], *, takes_context: bool
+    ) -> Call:
         reference = self._references.get(function)
         if reference is None:
             reference = self._references[function] = Reference.of(function)
@@ -82,7 +94,7 @@ class Processes:
             pickled = dump(arguments)
         except Exception as error:
             raise InvalidInput(f"its arguments cannot be pickled for a child process: {error}") from error
-        return Call(reference, held.worker, held.queue, held.row, held.kind.signature.takes_context, pickled)
+        return Call(reference, held.worker, held.queue, held.row, takes_context, pickled)
 
     async def _answered(self, child: Child, call: Call, held: Held, context: Context) -> Answer:
         answer = child.begin(call, lambda text: context.progress(**json.loads(text)))
