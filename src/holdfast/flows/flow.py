@@ -55,6 +55,7 @@ Ts = TypeVarTuple("Ts")
 Length = str | timedelta
 Failures = Literal["raise", "cancel", "return"]
 
+_SETTLE_SECONDS = 0.05
 _MOMENT = Typed.of(datetime)
 _UUID = Typed.of(UUID)
 _FLAG = Typed.of(bool)
@@ -266,6 +267,9 @@ class Flow:
         record, place = await self._arrive(full, "call")
         if record is None:
             await self._recorder.adopt(self.fence, child, full, place=place, code=self.code)
+            # A settle of that job that is under way does not know of us yet: it is committed by then. Should
+            # it take longer, the leader's sweep finds its end.
+            await asyncio.sleep(_SETTLE_SECONDS)
         elif record.child != child:
             raise self._path.diverged(f'"{full}" was recorded as job {record.child}, and is job {child} now')
         if record is None or not record.is_done:
