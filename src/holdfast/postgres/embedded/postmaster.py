@@ -98,7 +98,7 @@ class Postmaster:
                 if is_late:
                     output += f"\n(it did not answer within {seconds:g} s)"
                 raise start_failure(self.layout.root, output)
-            time.sleep(_POLL_SECONDS)
+            time.sleep(min(_POLL_SECONDS, max(deadline - time.monotonic(), 0.0)))
 
     def stop(self, mode: StopMode) -> None:
         """Ask it to end and wait until it has. A server that will not end in time is ended at once."""
