@@ -104,6 +104,23 @@ def calling(app: App) -> Job[[], Any]:
     return flow_that_calls
 
 
+def awaiting(app: App) -> Job[[], Any]:
+    @app.job(retry=NEVER_MIND)
+    async def other() -> str:
+        return "other"
+
+    async def begin() -> int:
+        return (await other.enqueue()).id
+
+    @app.flow(retry=NEVER_MIND)
+    async def flow_that_awaits(flow: Flow) -> str:
+        given = await flow.wait_job(await flow.step("begin", begin), type=str)
+        await flow.transaction("awaited", effect, "awaited")
+        return given
+
+    return flow_that_awaits
+
+
 def branching(app: App) -> Job[[], Any]:
     @app.job(retry=NEVER_MIND)
     async def child() -> str:
@@ -130,6 +147,7 @@ FLOWS: dict[str, tuple[Callable[[App], Job[[], Any]], tuple[str, ...]]] = {
     "events": (waiting, ("first", "second")),
     "a timeout": (timing_out, ()),
     "children": (calling, ()),
+    "another job": (awaiting, ()),
     "branches": (branching, ("first",)),
 }
 
