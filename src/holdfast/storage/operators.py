@@ -140,34 +140,41 @@ def resume_dead(
 
     Answers revived, duplicate, unknown or busy.
     """
-    return (
-        yield from _until_found(
-            jobs,
-            lambda left: _DEAD_REVIVE.with_params(schema, jobs=left, from_start=False, fresh=False, now=now),
-        )
-    )
+    return (yield from _revive(schema, jobs, from_start=False, fresh=False, now=now))
 
 
 def retry_dead(
     schema: Schema, jobs: Sequence[int], *, now: datetime | None = None
 ) -> Conversation[dict[int, str]]:
     """Let dead jobs begin again, with all attempts and nothing saved. Answers as `resume_dead`."""
-    return (
-        yield from _until_found(
-            jobs,
-            lambda left: _DEAD_REVIVE.with_params(schema, jobs=left, from_start=True, fresh=True, now=now),
-        )
-    )
+    return (yield from _revive(schema, jobs, from_start=True, fresh=True, now=now))
 
 
 def refresh_dead(
     schema: Schema, jobs: Sequence[int], *, now: datetime | None = None
 ) -> Conversation[dict[int, str]]:
     """Let dead jobs go on with what they saved and all attempts. Answers as `resume_dead`."""
+    return (yield from _revive(schema, jobs, from_start=False, fresh=True, now=now))
+
+
+def _revive(
+    schema: Schema, jobs: Sequence[int], *, from_start: bool, fresh: bool, now: datetime | None
+) -> Conversation[dict[int, str]]:
+    """Unique keys are taken in order by one statement. Asked again for some of the jobs in the same
+    transaction, it takes none: it would wait out of that order for somebody who waits for us.
+    """
+    everyone = len(set(jobs))
     return (
         yield from _until_found(
             jobs,
-            lambda left: _DEAD_REVIVE.with_params(schema, jobs=left, from_start=False, fresh=True, now=now),
+            lambda left: _DEAD_REVIVE.with_params(
+                schema,
+                jobs=left,
+                from_start=from_start,
+                fresh=fresh,
+                with_keys=len(left) == everyone,
+                now=now,
+            ),
         )
     )
 

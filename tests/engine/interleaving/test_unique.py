@@ -11,7 +11,7 @@ from engine.interleaving.scenes import blocking_ids, dead
 from engine.interleaving.story import Story
 from holdfast.domain.job import NewJob, Policy
 from holdfast.errors import DuplicateJob
-from holdfast.storage import jobs
+from holdfast.storage import jobs, operators
 from support.engine import SCHEMA
 
 
@@ -159,6 +159,39 @@ def test_a_dead_job_that_waited_for_its_key_stays_dead_when_a_new_one_has_it(sto
     assert revival.answer() == "duplicate"
     assert operator.state(job) == "failed"
     assert operator.key_holder("invoice 7") == new.job
+
+
+@pytest.mark.requirement("S2.11")
+def test_a_revival_that_asks_again_takes_no_key_out_of_order(story: Story) -> None:
+    """It has the second key by then: waiting for the first, which a caller has who waits for the second,
+    was a deadlock.
+    """
+    caller, operator, mark = story.caller(), story.party(), story.party()
+    first, second = dead(operator, unique_key="a"), dead(operator, unique_key="b")
+    talk = operators.resume_dead(SCHEMA, [first, second], now=operator.now)
+    operator.begin()
+    with mark.holding("select from holdfast.dead where job = %s for update", first):
+        rows = operator.run(next(talk))
+    assert dict(rows) == {first: "moving", second: "revived"}
+    caller.begin()
+    caller.unique("a")
+    enqueue = story.starts(caller, lambda: caller.unique("b")).waits_for(operator)
+    rows = operator.run(talk.send(rows))
+    assert dict(rows) == {first: "moving"}
+    operator.commit()
+    assert enqueue.answer() == (second, False)
+    caller.commit()
+
+
+@pytest.mark.requirement("S2.11")
+def test_a_revival_that_found_nobody_asks_again_with_keys(story: Story) -> None:
+    operator, mark = story.party(), story.party()
+    job = dead(operator, unique_key="a")
+    talk = operators.resume_dead(SCHEMA, [job], now=operator.now)
+    with mark.holding("select from holdfast.dead where job = %s for update", job):
+        rows = operator.run(next(talk))
+    assert dict(rows) == {job: "moving"}
+    assert dict(operator.run(talk.send(rows))) == {job: "revived"}
 
 
 @pytest.mark.requirement("S2.11")

@@ -1,7 +1,8 @@
 -- Let dead jobs run again with what they saved: with one more attempt after those that were counted, or with all
 -- attempts (fresh); or from the start, with all attempts and nothing saved.
 -- Locks dead and ledger rows, skipping locked ones, so that it never waits for prune. A unique key is taken
--- again, as enqueue_unique does; a job whose key an active one holds by now stays dead.
+-- again, as enqueue_unique does; a job whose key an active one holds by now stays dead. Without %(with_keys)s no
+-- key is taken and no job touched that has one.
 -- Answers for each job: revived, duplicate, unknown, or moving (ask again in a new statement).
 with clock as materialized (
   select coalesce(%(now)s::timestamptz, statement_timestamp()) as now
@@ -17,6 +18,7 @@ with clock as materialized (
      select attempt from {schema}.ledger where job = d.job and run = d.run for update skip locked) l
    cross join lateral (
      select queue, priority, kind, deadline_at, unique_key, max_attempts from {schema}.job where id = d.job offset 0) j
+   where %(with_keys)s::boolean or j.unique_key is null
 ), held as (
   insert into {schema}.unique_key as held (queue, key, job)
   select distinct on (queue, unique_key) queue, unique_key, job
