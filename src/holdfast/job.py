@@ -3,7 +3,9 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
+
+import msgspec
 
 from holdfast.domain.duration import duration
 from holdfast.domain.job import NewJob, Policy, check_ids
@@ -25,8 +27,8 @@ R_co = TypeVar("R_co", covariant=True)
 Length = str | timedelta
 
 
-class Call(NamedTuple, Generic[R_co]):
-    """A job with its arguments, ready to be enqueued together with others. A tuple: there may be many."""
+class Call(msgspec.Struct, Generic[R_co], frozen=True, gc=False):
+    """A job with its arguments, ready to be enqueued together with others. A Struct: there may be many."""
 
     kind: Kind
     job: NewJob
@@ -81,8 +83,6 @@ class Options:
         return self.delay is None and self.at is None and self.deadline is None and self.unique is None
 
     def new_job(self, policy: Policy, args: str, signature: "Signature") -> NewJob:
-        if self.is_plain:
-            return NewJob(policy, args)
         is_moment = isinstance(self.deadline, datetime)
         return NewJob(
             policy,
@@ -115,6 +115,7 @@ class Using(Generic[P, R]):
     kind: Kind
     options: Options
     policy: Policy = field(init=False)
+    is_plain: bool = field(init=False)
 
     def __post_init__(self) -> None:
         retry = self.options.retry
@@ -123,6 +124,7 @@ class Using(Generic[P, R]):
                 "a job carries only the numbers of a Retry: give on=…, or a function as backoff, to @app.job"
             )
         object.__setattr__(self, "policy", self.options.policy(self.kind.policy))
+        object.__setattr__(self, "is_plain", self.options.is_plain)
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
         """The job with these arguments, checked, to be given to `app.enqueue_many`."""
@@ -143,6 +145,8 @@ class Using(Generic[P, R]):
     def _call(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
         signature = self.kind.signature
         text = signature.encode(args, kwargs)
+        if self.is_plain:
+            return Call(self.kind, NewJob(self.policy, text))
         new = self.options.new_job(self.policy, text, signature)
         return Call(self.kind, new, self.options.on_conflict)
 

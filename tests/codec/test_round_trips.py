@@ -5,7 +5,7 @@ from collections import OrderedDict, defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, time, timedelta, timezone
 from decimal import Decimal
-from typing import Any
+from typing import Annotated, Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
@@ -31,7 +31,8 @@ from codec.shapes import (
     Size,
     Tree,
 )
-from codec.support import Stored, arrived, is_same
+from codec.support import Context, Stored, arrived, is_same
+from holdfast.codec.signature import Signature
 from holdfast.errors import InvalidArguments
 
 # For what Hypothesis cannot find by itself, or not in time.
@@ -184,3 +185,41 @@ def holds(value: Any, is_wanted: Any) -> bool:
         names = getattr(value, "__struct_fields__", None) or list(value.__dataclass_fields__)
         return any(holds(getattr(value, name), is_wanted) for name in names)
     return bool(is_wanted(value))
+
+
+def plain(number: int, share: float, name: str, is_paid: bool, raw: bytes) -> None: ...
+
+
+def looked_at(
+    number: Annotated[int, "closely"],
+    share: float,
+    name: str,
+    is_paid: bool,
+    raw: bytes,
+) -> None: ...
+
+
+VALUES = st.one_of(st.integers(), st.floats(), st.text(), st.booleans(), st.binary(), st.none())
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    given=st.one_of(
+        st.tuples(st.integers(), st.floats(), st.text(), st.booleans(), st.binary()),
+        st.lists(VALUES, max_size=6).map(tuple),
+    ),
+    by_name=st.integers(0, 5),
+)
+def test_plain_arguments_are_taken_and_refused_as_if_they_were_looked_at_closely(
+    given: tuple[object, ...], by_name: int
+) -> None:
+    """The one signature has the short way, the other has not."""
+    names = ("number", "share", "name", "is_paid", "raw")
+    args, kwargs = given[:by_name], dict(zip(names[by_name:], given[by_name:], strict=False))
+    answers = []
+    for function in (plain, looked_at):
+        try:
+            answers.append(Signature.of(function, context=Context).encode(args, kwargs))
+        except InvalidArguments as refused:
+            answers.append(str(refused).replace("looked_at", "plain").split("; it takes")[0])
+    assert answers[0] == answers[1]

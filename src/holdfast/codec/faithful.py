@@ -20,7 +20,7 @@ from uuid import UUID
 from holdfast.codec.hooks import is_model
 
 # The usual ones, asked about first: when the types agree, the values say the rest.
-_PLAIN = frozenset({str, int, bool, float, type(None), bytes, UUID, date, timedelta})
+PLAIN = frozenset({str, int, bool, float, type(None), bytes, UUID, date, timedelta})
 # What else may be given where nothing is lost. For all other types: themselves and their subclasses.
 _ACCEPTED: dict[type, tuple[type, ...]] = {
     float: (float, int),
@@ -33,7 +33,7 @@ _MISSING = object()
 def is_plainly_same(given: Any, taken: Any) -> bool:
     """What most values are, seen at the least cost. False says nothing: then they are compared closely."""
     kind = type(taken)
-    return kind is type(given) and kind in _PLAIN and bool(given == taken)
+    return kind is type(given) and kind in PLAIN and bool(given == taken)
 
 
 class Difference(NamedTuple):
@@ -55,7 +55,7 @@ class Comparison:
     def difference(self, given: Any, taken: Any) -> Difference | None:
         """The first place where more than the form has changed: a list for a tuple loses nothing."""
         kind: type = type(taken)
-        if kind is type(given) and kind in _PLAIN:
+        if kind is type(given) and kind in PLAIN:
             return None if given == taken else _mismatch(given, taken)
         if kind is datetime:
             return self._of_moments(given, taken)
@@ -82,7 +82,7 @@ class Comparison:
 
     def _of_items(self, given: Any, taken: Any) -> Difference | None:
         for index, (item, read) in enumerate(zip(given, taken, strict=True)):
-            if type(item) is type(read) and type(item) in _PLAIN and item == read:
+            if type(item) is type(read) and type(item) in PLAIN and item == read:
                 continue  # what most items are, without the cost of a call
             if found := self.difference(item, read):
                 return found.under(f"[{index}]")

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Never, NoReturn, get_args, get_origin
 
 import msgspec
 
-from holdfast.codec.faithful import Comparison, Difference, is_plainly_same
+from holdfast.codec.faithful import PLAIN, Comparison, Difference, is_plainly_same
 from holdfast.codec.hints import Function, hints_of, name_of
 from holdfast.codec.hooks import from_json_types
 from holdfast.codec.storable import problem_with, takes_naive
@@ -26,8 +26,11 @@ class Shape:
     optional: tuple[str, ...]
     defaults: Mapping[str, Any]
     comparisons: Mapping[str, Comparison]
+    record: type[msgspec.Struct]
     arguments: msgspec.json.Decoder[msgspec.Struct]
     result: msgspec.json.Decoder[Any]
+    plain: tuple[type, ...] | None
+    """The types of all arguments, if these are of the kinds that equality says everything about."""
 
     def changed(self, given: Mapping[str, Any], taken: msgspec.Struct) -> Difference | None:
         """What was given, against what was read back from its JSON."""
@@ -58,6 +61,7 @@ def shape_of(
     if result in (Never, NoReturn):
         result = None
     _check(name_of(function), {**types, "return": result}, context)
+    record = _record(name_of(function), own, types)
     return Shape(
         takes_context=takes_context,
         call=Signature([p.replace(annotation=hints.get(p.name, Parameter.empty)) for p in own]),
@@ -67,21 +71,25 @@ def shape_of(
         optional=tuple(p.name for p in own if p.default is not Parameter.empty),
         defaults={p.name: p.default for p in own if p.default is not Parameter.empty},
         comparisons={name: Comparison(takes_naive(hint)) for name, hint in types.items()},
-        arguments=_arguments(name_of(function), own, types),
+        record=record,
+        arguments=msgspec.json.Decoder(record, dec_hook=from_json_types),
         result=msgspec.json.Decoder(result, dec_hook=from_json_types),
+        plain=tuple(types.values()) if all(map(_is_plain, types.values())) else None,
     )
 
 
-def _arguments(
-    name: str, own: list[Parameter], types: dict[str, Any]
-) -> msgspec.json.Decoder[msgspec.Struct]:
-    """A decoder of the whole object: it refuses unknown names, and leaves UNSET what was not given."""
+def _record(name: str, own: list[Parameter], types: dict[str, Any]) -> type[msgspec.Struct]:
+    """All arguments as one object: it refuses unknown names, and leaves UNSET what was not given."""
     fields: list[Any] = [
         (p.name, types[p.name]) if p.default is Parameter.empty else (p.name, types[p.name], msgspec.UNSET)
         for p in own
     ]
-    kind = msgspec.defstruct(name, fields, kw_only=True, forbid_unknown_fields=True)
-    return msgspec.json.Decoder(kind, dec_hook=from_json_types)
+    has_keywords = any(p.kind is Parameter.KEYWORD_ONLY for p in own)
+    return msgspec.defstruct(name, fields, kw_only=has_keywords, forbid_unknown_fields=True)
+
+
+def _is_plain(hint: Any) -> bool:
+    return isinstance(hint, type) and hint in PLAIN
 
 
 def _first(parameters: Mapping[str, Parameter]) -> str | None:

@@ -58,6 +58,8 @@ class Signature:
     def encode(self, args: tuple[Any, ...], kwargs: dict[str, Any], *, limit: int = ARGS_LIMIT) -> str:
         """The arguments of this call as the text of a JSON object, read back once to be sure of it."""
         shape = self._shape or self._resolved()
+        if shape.plain is not None and (plain := _plainly(shape, args, kwargs, limit)) is not None:
+            return plain
         given = self._bound(shape, args, kwargs)
         try:
             text = encoder.encode(given).decode()
@@ -158,6 +160,22 @@ class Signature:
         if found.path in given and not found.shows_the_value:
             problem = f"{problem.split(', got ')[0]}, got {shown(given[found.path])}"
         return InvalidArguments(self.name, found.path or None, problem)
+
+
+def _plainly(shape: Shape, args: tuple[Any, ...], kwargs: dict[str, Any], limit: int) -> str | None:
+    """What `encode` gives, at a third of its price, when all arguments are given and exactly of plain types.
+    None says nothing: then they are looked at closely.
+    """
+    try:
+        record = shape.record(*args, **kwargs)
+        if tuple(map(type, msgspec.structs.astuple(record) if kwargs else args)) != shape.plain:
+            return None
+        text = encoder.encode(record)
+        is_same = shape.arguments.decode(text) == record
+    except Exception:  # noqa: BLE001  # whatever it is, it is put into words by who looks closely
+        return None
+    is_fine = is_same and len(text) <= limit and b"\\u0000" not in text
+    return text.decode() if is_fine else None
 
 
 def _is_writable(value: Any) -> bool:

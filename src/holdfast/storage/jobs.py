@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
+from itertools import islice
 from typing import Literal, NamedTuple, TypeVar
 
 from holdfast.domain.backoff import to_json
@@ -20,6 +21,7 @@ OnConflict = Literal["existing", "raise", "replace"]
 CHUNK = 1_000
 CHUNK_TEXT = 8 * 1024 * 1024
 _ROUNDS = 3
+_SEPARATOR = "\x1e"  # which JSON never holds: in it, control characters are escaped
 
 
 class Enqueued(NamedTuple):
@@ -112,16 +114,24 @@ def _chunks(jobs: Iterable[NewJob]) -> Iterator[list[NewJob]]:
     """So many jobs or so much text: a statement with a thousand times the largest args is one that Postgres
     refuses.
     """
+    everyone = iter(jobs)
+    while chunk := list(islice(everyone, CHUNK)):
+        if sum([len(job.args) for job in chunk]) <= CHUNK_TEXT:
+            yield chunk
+        else:
+            yield from _small_chunks(chunk)
+
+
+def _small_chunks(jobs: Sequence[NewJob]) -> Iterator[list[NewJob]]:
     chunk: list[NewJob] = []
     size = 0
     for job in jobs:
-        if len(chunk) == CHUNK or (chunk and size + len(job.args) > CHUNK_TEXT):
+        if chunk and size + len(job.args) > CHUNK_TEXT:
             yield chunk
             chunk, size = [], 0
         chunk.append(job)
         size += len(job.args)
-    if chunk:
-        yield chunk
+    yield chunk
 
 
 def job_columns(jobs: Sequence[NewJob]) -> dict[str, object]:
@@ -138,7 +148,7 @@ def job_columns(jobs: Sequence[NewJob]) -> dict[str, object]:
     policies = list(numbers)
     return {
         "templates": number_array(templates),
-        "args": f"[{','.join([job.args for job in jobs])}]",
+        "args": _SEPARATOR.join([job.args for job in jobs]),
         "delays": _unless_empty([job.delay for job in jobs]),
         "run_ats": _unless_empty([job.run_at for job in jobs]),
         "deadlines": _unless_empty([job.deadline_at for job in jobs]),

@@ -2,8 +2,9 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from datetime import datetime, timedelta
+
+from msgspec import structs
 
 from engine.machine.places import Ended, Entry, Job, Place, Ready, RingModel, Running, Scheduled, Worker
 from holdfast.domain.job import NewJob
@@ -100,7 +101,7 @@ class Lives:
         """With a deadline that was given as a length made a time."""
         if new.deadline_in is None:
             return new
-        return replace(new, deadline_at=self.now + new.deadline_in, deadline_in=None)
+        return structs.replace(new, deadline_at=self.now + new.deadline_in, deadline_in=None)
 
     def start(self, new: NewJob) -> datetime | None:
         return new.run_at if new.delay is None else self.now + new.delay

@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
+from msgspec import structs
+
 from engine.machine.lives import Lives
 from engine.machine.places import Ended, Job, Ready, Running, Scheduled
 from holdfast.domain.backoff import from_json, to_json
@@ -113,7 +115,7 @@ class Model(Lives):
             return "unknown"
         if not job.is_active:
             return "final"
-        job.new = replace(job.new, policy=replace(job.new.policy, priority=priority))
+        job.new = structs.replace(job.new, policy=replace(job.new.policy, priority=priority))
         if isinstance(job.place, Ready) and job.place.segment != PARKED:
             job.place = replace(job.place, segment=self.ring.current)
         return "changed"

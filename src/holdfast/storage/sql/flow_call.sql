@@ -8,11 +8,11 @@ with fenced as materialized (
 ), clock as materialized (
   select coalesce(%(now)s::timestamptz, statement_timestamp()) as now
 ), input as materialized (
-  select nextval('{schema}.job_id_seq') as id, i.template, i.args, i.name,
+  select nextval('{schema}.job_id_seq') as id, i.template, i.args::jsonb as args, i.name,
          coalesce(i.run_at, clock.now + i.delay) as run_at,
          coalesce(i.deadline_at, clock.now + i.deadline_in) as deadline_at
     from fenced, clock, rows from (
-      jsonb_array_elements(%(args)s::text::jsonb),
+      unnest(string_to_array(%(args)s::text, chr(30))),
       unnest(%(templates)s::text::int[], %(delays)s::interval[], %(run_ats)s::timestamptz[],
              %(deadlines)s::timestamptz[], %(deadlines_in)s::interval[], %(names)s::text::text[])
     ) as i (args, template, delay, run_at, deadline_at, deadline_in, name)

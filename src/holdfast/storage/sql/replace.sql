@@ -5,11 +5,11 @@
 with clock as materialized (
   select coalesce(%(now)s::timestamptz, statement_timestamp()) as now
 ), asked as materialized (
-  select i.job, i.template, i.args, coalesce(i.run_at, clock.now + i.delay) as run_at,
+  select i.job, i.template, i.args::jsonb as args, coalesce(i.run_at, clock.now + i.delay) as run_at,
          coalesce(i.deadline_at, clock.now + i.deadline_in) as deadline_at,
          (%(queues)s::text[])[i.template] as queue
     from clock, rows from (
-      jsonb_array_elements(%(args)s::text::jsonb),
+      unnest(string_to_array(%(args)s::text, chr(30))),
       unnest(%(jobs)s::text::bigint[], %(templates)s::text::int[], %(delays)s::interval[],
              %(run_ats)s::timestamptz[], %(deadlines)s::timestamptz[], %(deadlines_in)s::interval[])
     ) as i (args, job, template, delay, run_at, deadline_at, deadline_in)
