@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from holdfast.errors import LeaseLost
 from holdfast.flows.inside import inside
 from holdfast.flows.recorder import lost
+from holdfast.flows.replay import Replay
 from holdfast.flows.steps import kept_failure
 from holdfast.flows.values import ANYTHING, Typed
 from holdfast.postgres.borrowed import run_on
@@ -19,16 +20,14 @@ from holdfast.worker.ownership import committing
 if TYPE_CHECKING:
     import psycopg
 
-    from holdfast.flows.flow import Flow
-
 
 class Booking:
     """Entered by `async with`. The checkpoint is the last statement before the commit, so the fence is
     checked when the writes are done, and its lock lasts no longer than the commit.
     """
 
-    def __init__(self, flow: "Flow", name: str, database: Database, connection: object = None) -> None:
-        self._flow = flow
+    def __init__(self, replay: Replay, name: str, database: Database, connection: object = None) -> None:
+        self._replay = replay
         self._name = name
         self._database = database
         self._connection: Any = connection
@@ -40,7 +39,7 @@ class Booking:
 
     async def __aenter__(self) -> "psycopg.AsyncConnection[Any] | None":
         """The connection; None if an earlier run has committed this: then there is nothing left to do."""
-        record, self._place = await self._flow._arrive(self._name, "transaction")  # noqa: SLF001  # its face
+        record, self._place = await self._replay.arrive(self._name, "transaction")
         if record is not None and record.is_done:
             if record.error is not None:
                 raise kept_failure(record)
@@ -63,7 +62,7 @@ class Booking:
             # psycopg's own block inside of ours: it refuses commit() and rollback() on the connection, each
             # of which would tear the writes from the checkpoint.
             await self._stack.enter_async_context(self._connection.transaction())
-        self._stack.enter_context(inside(self._flow, self._name))
+        self._stack.enter_context(inside(self._replay, self._name))
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -91,20 +90,19 @@ class Booking:
 
     async def _failed(self, error: Exception) -> None:
         """StepFailed, which the flow may catch: it is kept then, as a step's is. Wishes are none."""
-        flow = self._flow
-        flow._path.check()  # noqa: SLF001  # its face
+        self._replay.path.check()
         if isinstance(error, Fail) or not isinstance(error, (Ask, LeaseLost)):
-            await flow._failed(self._name, "transaction", error, place=self._place)  # noqa: SLF001  # its face
+            await self._replay.fail(self._name, "transaction", error, place=self._place)
 
     async def _commit(self) -> None:
-        flow = self._flow
+        replay = self._replay
         async with self._stack:
-            flow._path.check()  # noqa: SLF001  # its face
+            replay.path.check()
             writing = Writing(
-                flow.fence, self._name, "transaction", self._value, place=self._place, code=flow.code
+                replay.fence, self._name, "transaction", self._value, place=self._place, code=replay.code
             )
-            if not await run_on(self._connection, checkpoint(flow.schema, [writing])):
-                raise lost(flow.fence, f'commit "{self._name}"')
+            if not await run_on(self._connection, checkpoint(replay.recorder.schema, [writing])):
+                raise lost(replay.fence, f'commit "{self._name}"')
 
     async def of(
         self, function: Callable[..., Awaitable[Any]], typed: Typed, *args: Any, **kwargs: Any

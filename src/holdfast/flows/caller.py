@@ -13,6 +13,7 @@ from holdfast.flows.code import fingerprint
 from holdfast.flows.ends import Suspended, end_in
 from holdfast.flows.flow import Flow
 from holdfast.flows.recorder import Recorder
+from holdfast.flows.replay import Replay
 from holdfast.flows.steps import Steps, failure_of
 from holdfast.flows.values import StoredUndecodable, Unkeepable
 from holdfast.postgres.database import Database
@@ -60,9 +61,8 @@ class Flows:
     async def _replay(self, held: Held, context: Context, steps: Steps, arguments: dict[str, Any]) -> Any:
         code = self._code(held.kind)
         path = Path(await self._recorder.load(held.job), code=code)
-        flow = Flow(
-            context, recorder=self._recorder, handlers=self._handlers, steps=steps, path=path, code=code
-        )
+        replay = Replay(held, self._recorder, path, code)
+        flow = Flow(context, replay, steps=steps, handlers=self._handlers)
         try:
             result = await held.kind.function(flow, **arguments)
         except LeaseLost:

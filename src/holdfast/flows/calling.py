@@ -1,32 +1,34 @@
-"""Children of a flow: jobs that it begins and awaits, alone or many at once."""
+"""Children of a flow: jobs that it begins, or finds begun, and awaits, alone or many at once."""
 
+import asyncio
 import json
 from collections import Counter
 from collections.abc import Generator, Sequence
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from holdfast.codec.signature import Signature
 from holdfast.codec.wording import quoted
 from holdfast.domain.flow import Recorded, full_name
 from holdfast.domain.job import NewJob
 from holdfast.errors import ChildFailed, InvalidInput, Undecodable
-
-if TYPE_CHECKING:
-    from holdfast.flows.flow import Flow
+from holdfast.flows.replay import Replay
+from holdfast.flows.values import Typed
 
 R_co = TypeVar("R_co", covariant=True)
+
+_SETTLE_SECONDS = 0.05
 
 
 class Child(Generic[R_co]):
     """A job that the flow begins when this is awaited, by itself or in `flow.gather(…)`. Gives its result."""
 
-    def __init__(self, flow: "Flow", kind: str, signature: Signature, job: NewJob) -> None:
+    def __init__(self, replay: Replay, kind: str, signature: Signature, job: NewJob) -> None:
         if job.unique_key is not None:
             raise InvalidInput(
                 f"{kind} has a unique key, so it may be another's job: enqueue it in a step that returns "
                 "the id of its handle, and give this to flow.wait_job(id, type=…)"
             )
-        self._flow = flow
+        self._replay = replay
         self.kind = kind
         self.signature = signature
         self.job = job
@@ -38,10 +40,60 @@ class Child(Generic[R_co]):
         return self
 
     def __await__(self) -> Generator[Any, None, R_co]:
-        return self._flow._child(self).__await__()  # noqa: SLF001  # its face
+        return self._result().__await__()
+
+    async def _result(self) -> R_co:
+        [outcome] = await outcomes_of(self._replay, [self], is_eager=False)
+        result: R_co = _or_raise(outcome)
+        return result
 
 
-def name_all(children: Sequence[Child[Any]]) -> list[str]:
+async def outcomes_of(replay: Replay, children: Sequence[Child[Any]], *, is_eager: bool) -> list[Any]:
+    """Begin those that have not begun, and wait for all, or, if it is eager, until one of them fails."""
+    names = _name_all(children)
+    arrived = [await replay.arrive(name, "call", is_alone=len(children) == 1) for name in names]
+    records = {record.name: record for record, _ in arrived if record is not None}
+    for name, child in zip(names, children, strict=True):
+        if name in records:
+            _check_the_same(replay, records[name], name, child)
+    new = [(name, child.job) for name, child in zip(names, children, strict=True) if name not in records]
+    if new:
+        await replay.recorder.call(replay.fence, new, bunch=names[0], place=arrived[0][1], code=replay.code)
+    if new or not all(records[name].is_done for name in names):
+        await replay.wait_until_over(replay.wait(names[0], "call", None, is_eager=is_eager))
+        records = await replay.records()
+    left = [record.child for name in names if not (record := records[name]).is_done and record.child]
+    if left:
+        await replay.recorder.cancel(left, "another child of its flow has failed")
+    outcomes = [
+        _outcome_of(records[name], child.signature)
+        for name, child in zip(names, children, strict=True)
+        if records[name].is_done
+    ]
+    return list(map(_or_raise, outcomes)) if left or is_eager else outcomes
+
+
+async def result_of(
+    replay: Replay, child: int, name: str, *, typed: Typed | None, signature: Signature | None
+) -> Any:
+    """Of a job that others have begun: as the type says, or else as the signature, or as plain JSON."""
+    record, place = await replay.arrive(name, "call")
+    if record is None:
+        await replay.recorder.adopt(replay.fence, child, name, place=place, code=replay.code)
+        # A settle of that job that is under way does not know of us yet: it is committed by then. Should
+        # it take longer, the leader's sweep finds its end.
+        await asyncio.sleep(_SETTLE_SECONDS)
+    elif record.child != child:
+        raise replay.path.diverged(f'"{name}" was recorded as job {record.child}, and is job {child} now')
+    if record is None or not record.is_done:
+        await replay.wait_until_over(replay.wait(name, "call", place))
+        record = (await replay.records())[name]
+    if typed is not None and record.error is None:
+        return typed.decode(f"the result of job {child}", record.value)
+    return _or_raise(_outcome_of(record, signature))
+
+
+def _name_all(children: Sequence[Child[Any]]) -> list[str]:
     """Those without a name are called as their job, counted if there are several of it."""
     kinds = Counter(child.kind for child in children if child.name is None)
     counted: Counter[str] = Counter()
@@ -55,7 +107,12 @@ def name_all(children: Sequence[Child[Any]]) -> list[str]:
     return names
 
 
-def change_of(record: Recorded, name: str, child: Child[Any], *, is_same_code: bool) -> str | None:
+def _check_the_same(replay: Replay, record: Recorded, name: str, child: Child[Any]) -> None:
+    if change := _change_of(record, name, child, is_same_code=record.code == replay.code):
+        raise replay.path.diverged(change)
+
+
+def _change_of(record: Recorded, name: str, child: Child[Any], *, is_same_code: bool) -> str | None:
     """What is called under this name now, and was not before. A name is the author's word that it is the same
     call, also after the code has changed; a number only says which one it was in its order.
     """
@@ -79,7 +136,7 @@ def _means_the_same(signature: Signature, recorded: str, given: str) -> bool:
         return True
 
 
-def outcome_of(record: Recorded, signature: Signature | None) -> Any | ChildFailed:
+def _outcome_of(record: Recorded, signature: Signature | None) -> Any | ChildFailed:
     """The child's result, as it was stored if its type is not known, or how it ended without one."""
     if record.error is None:
         if signature is not None:
@@ -88,3 +145,9 @@ def outcome_of(record: Recorded, signature: Signature | None) -> Any | ChildFail
     error: dict[str, Any] = json.loads(record.error)
     state = str(error.pop("state", "failed"))
     return ChildFailed(record.name, job=record.child or 0, state=state, error=error)
+
+
+def _or_raise(outcome: Any) -> Any:
+    if isinstance(outcome, ChildFailed):
+        raise outcome
+    return outcome

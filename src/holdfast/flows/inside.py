@@ -8,23 +8,23 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from holdfast.flows.flow import Flow
+    from holdfast.flows.replay import Replay
 
-_inside: ContextVar["tuple[Flow, str] | None"] = ContextVar("holdfast_inside", default=None)
+_inside: ContextVar["tuple[Replay, str] | None"] = ContextVar("holdfast_inside", default=None)
 
 
 @contextmanager
-def inside(flow: "Flow", name: str) -> Iterator[None]:
+def inside(replay: "Replay", name: str) -> Iterator[None]:
     """Tasks and threads that begin in here are inside, too."""
     before = _inside.get()
-    _inside.set((flow, name))
+    _inside.set((replay, name))
     try:
         yield
     finally:
         _inside.set(before)
 
 
-def step_around(flow: "Flow") -> str | None:
+def step_around(replay: "Replay") -> str | None:
     """The step of this very flow: one that runs a worker for others is nothing to these."""
     found = _inside.get()
-    return found[1] if found is not None and found[0] is flow else None
+    return found[1] if found is not None and found[0] is replay else None

@@ -1,0 +1,148 @@
+"""One run of a flow beside what earlier ones have recorded: where it is, what is kept of it, how it waits."""
+
+import asyncio
+import json
+import random
+from datetime import timedelta
+from typing import NoReturn
+
+from holdfast.domain.flow import Path, Recorded
+from holdfast.domain.retry import Retry
+from holdfast.errors import ConnectionLost, InvalidInput, StepFailed
+from holdfast.flows.branches import Answers, here
+from holdfast.flows.ends import Interrupted, Suspended
+from holdfast.flows.inside import step_around
+from holdfast.flows.recorder import Recorder
+from holdfast.flows.steps import Again, Final, Open, after_failure, failure_of
+from holdfast.storage.flows import Fence, Wait, Waited, WaitKind, Writing
+from holdfast.worker.held import Held
+
+
+class Replay:
+    """Made in the task that the flow's function runs in: what other tasks do is a branch beside its path."""
+
+    def __init__(self, held: Held, recorder: Recorder, path: Path, code: int | None) -> None:
+        self.recorder = recorder
+        self.path = path
+        self.code = code
+        self.fence = Fence(held.worker, held.job, held.run)
+        self._held = held
+        self._task = asyncio.current_task()
+        self._unkept: list[Writing] = []
+        self._end: Suspended | None = None
+
+    async def arrive(
+        self, name: str, kind: str, *, is_alone: bool = True
+    ) -> tuple[Recorded | None, int | None]:
+        """At the next thing to do: what is known of it, and its place in the path."""
+        if self._end is not None:
+            raise self._end
+        self.path.check()
+        if (step := step_around(self)) is not None:
+            raise self.path.refused(InvalidInput(_nested(name, step)))
+        await self._keep_failures()
+        is_main = is_alone and here() is None and asyncio.current_task() is self._task
+        return self.path.arrive(name, kind, is_main=is_main)
+
+    async def records(self) -> dict[str, Recorded]:
+        """All that the flow has done, as the database has it now."""
+        return {record.name: record for record in await self.recorder.load(self.fence.job)}
+
+    async def keep(
+        self, name: str, kind: str, value: str | None, place: int | None, *, failures: int = 0
+    ) -> None:
+        await self.recorder.write(
+            Writing(self.fence, name, kind, value, failures=failures, place=place, code=self.code)
+        )
+
+    async def fail(
+        self,
+        name: str,
+        kind: str,
+        error: Exception,
+        *,
+        retry: Retry | None = None,
+        failures: int = 1,
+        place: int | None,
+    ) -> NoReturn:
+        """Raises StepFailed, unless the step is to be tried again: then this is the end of the run."""
+        failure = failure_of(error)
+        writing = Writing(
+            self.fence, name, kind, None, failure.to_json(), failures=failures, place=place, code=self.code
+        )
+        failed = StepFailed(name, json.loads(failure.to_json()))
+        match after_failure(retry, failures, error, random.random()):  # noqa: S311  # spreads load
+            case Again(delay):
+                await self.pause(name, delay, failures, failure.to_json(), place)
+            case Open():
+                self._unkept.append(writing)
+            case Final():
+                await self.recorder.write(writing)
+                failed.is_kept = True
+        raise failed from error
+
+    async def pause(
+        self, name: str, delay: timedelta, failures: int, error: str | None, place: int | None
+    ) -> NoReturn:
+        """Until the step is tried again, in another run."""
+        wait = self.wait(name, "retry", place, delay=delay)
+        while True:
+            await self.wait_for([wait._replace(failures=failures, error=error)])
+
+    def wait(
+        self,
+        name: str,
+        kind: WaitKind,
+        place: int | None,
+        *,
+        delay: timedelta | None = None,
+        key: str | None = None,
+        is_eager: bool = False,
+    ) -> Wait:
+        return Wait(self.fence, name, kind, delay, key=key, is_eager=is_eager, place=place, code=self.code)
+
+    async def wait_until_over(self, wait: Wait) -> Waited:
+        while (answer := (await self.wait_for([wait]))[wait.name]).status == "open":
+            pass
+        return answer
+
+    async def wait_for(self, waits: list[Wait]) -> Answers:
+        """Until one of these is over, or it is time to leave: in a branch together with the others."""
+        if (branches := here()) is not None and asyncio.current_task() is not self._task:
+            return await branches.block(waits)
+        self.path.check()
+        await self._keep_failures()
+        # From before the lease goes until it is known whether it went: its absence is then no sign of a loss.
+        self._held.is_completing = True
+        try:
+            answers = await self.recorder.wait(waits)
+        except BaseException:
+            self._held.is_completing = False
+            raise
+        statuses = {answer.status for answer in answers}
+        if "waiting" in statuses:
+            outcome = "retried" if any(wait.error for wait in waits) else "snoozed"
+            self._end = Suspended(is_settled=True, outcome=outcome)
+            raise self._end
+        self._held.is_completing = False
+        if "stop" in statuses:
+            self._end = Suspended(is_settled=False)
+            raise self._end
+        return {answer.name: answer for answer in answers}
+
+    async def _keep_failures(self) -> None:
+        """The flow goes on after a step has failed: from now on that is its way, and not tried again."""
+        while self._unkept:
+            writing = self._unkept.pop(0)
+            await self.recorder.write(writing)
+            if writing.kind == "transaction" and (await self.records())[writing.name].error is None:
+                # Its commit has taken place, and only the answer was lost: the next run knows.
+                raise Interrupted(ConnectionLost(f'"{writing.name}" was committed, and its answer lost'))
+
+
+def _nested(name: str, step: str) -> str:
+    return (
+        f'"{name}" is inside of "{step}": a step runs as a whole, and anew when it was interrupted, so '
+        "nothing in it can be kept or waited for by itself. Let the step return, and do this "
+        "in the flow's own function"
+    )

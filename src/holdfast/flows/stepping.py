@@ -1,0 +1,54 @@
+"""A step of a flow: answered from what was kept of it, or run now and kept."""
+
+from collections.abc import Callable
+from typing import Any
+
+from holdfast.domain.flow import full_name
+from holdfast.errors import LeaseLost
+from holdfast.flows.inside import inside
+from holdfast.flows.replay import Replay
+from holdfast.flows.steps import StepOptions, Steps, kept_failure
+from holdfast.flows.values import Typed, Unkeepable, returned_by
+from holdfast.worker.asks import CameTo, Cancel, Snooze
+
+
+async def do_step(
+    replay: Replay, steps: Steps, name: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any
+) -> Any:
+    """The keyword arguments are the function's, and the step's options among them."""
+    options = StepOptions.taken_from(function, kwargs)
+    full = full_name(name, options.key)
+    record, place = await replay.arrive(full, "step")
+    typed = returned_by(function)
+    if record is not None and record.is_done:
+        if record.error is not None:
+            raise kept_failure(record)
+        return typed.decode(f'what step "{full}" gave', record.value)
+    failures = record.failures if record is not None else 0
+    if record is not None and record.left_to_wait:
+        await replay.pause(full, record.left_to_wait, failures, record.error, place)
+    try:
+        with inside(replay, full):
+            value = await steps.run(function, args, kwargs, options.timeout, is_isolated=options.is_isolated)
+        text = typed.encode(f'what step "{full}" gave', value)
+    except (LeaseLost, Cancel, CameTo):
+        raise
+    except Snooze as wish:
+        await replay.pause(full, wish.delay, failures, None, place)
+    except Unkeepable as error:
+        # Never by the step's own retry: it has done its work, and would only do it again.
+        await replay.fail(full, "step", error, failures=failures + 1, place=place)
+    except Exception as error:  # noqa: BLE001  # it is kept, or raised to the flow
+        replay.path.check()
+        await replay.fail(full, "step", error, retry=options.retry, failures=failures + 1, place=place)
+    await replay.keep(full, "step", text, place, failures=failures)
+    return value
+
+
+async def draw(replay: Replay, name: str, kind: str, typed: Typed, value: Any) -> Any:
+    """What every run is to have the same, though it would be another one each time."""
+    record, place = await replay.arrive(name, kind)
+    if record is not None and record.is_done:
+        return typed.decode(f'"{name}"', record.value)
+    await replay.keep(name, kind, typed.encode(f'"{name}"', value), place)
+    return value
