@@ -39,9 +39,7 @@ class Branches:
         finally:
             self._blocked.pop(task, None)
 
-    async def run(
-        self, branches: Sequence[Coroutine[Any, Any, Any]], *, is_eager: bool
-    ) -> list[Any | BaseException]:
+    async def run(self, branches: Sequence[Awaitable[Any]], *, is_eager: bool) -> list[Any | BaseException]:
         """What each came to: a value, or what it raised. `is_eager`: the first failure stops the others."""
         self._tasks = [asyncio.create_task(self._branch(branch)) for branch in branches]
         for task in self._tasks:
@@ -59,9 +57,12 @@ class Branches:
             for task in self._tasks:
                 task.cancel()
             ended = await asyncio.gather(*self._tasks, return_exceptions=True)
+            for branch in branches:
+                if isinstance(branch, Coroutine):
+                    branch.close()  # or Python warns of one that was stopped before its first line
         return ended
 
-    async def _branch(self, branch: Coroutine[Any, Any, Any]) -> Any:
+    async def _branch(self, branch: Awaitable[Any]) -> Any:
         _here.set(self)
         return await branch
 

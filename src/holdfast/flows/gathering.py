@@ -1,14 +1,12 @@
 """`flow.gather(…)`: children, begun in bulk, beside steps and waits, and what becomes of their failures."""
 
 from collections.abc import Awaitable
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 from holdfast.errors import InvalidInput
 from holdfast.flows.branches import Branches
 from holdfast.flows.calling import Child, outcomes_of
 from holdfast.flows.replay import Replay
-
-T = TypeVar("T")
 
 Failures = Literal["raise", "cancel", "return"]
 
@@ -22,7 +20,7 @@ async def gather(replay: Replay, branches: tuple[Awaitable[Any], ...], failures:
     if not others:
         results = await outcomes_of(replay, children, is_eager=is_eager)
     else:
-        turns = [_awaited(other) for other in others]
+        turns = list(others)
         if children:
             turns.insert(0, outcomes_of(replay, children, is_eager=is_eager))
         ended = await Branches(replay.wait_for).run(turns, is_eager=is_eager)
@@ -39,10 +37,6 @@ def _raise_first(results: list[Any], *, is_failure_given: bool) -> None:
     for result in results:
         if isinstance(result, BaseException) and not is_failure_given:
             raise result
-
-
-async def _awaited(branch: Awaitable[T]) -> T:
-    return await branch
 
 
 def _in_order(branches: tuple[Awaitable[Any], ...], ended: list[Any]) -> list[Any]:
