@@ -5,10 +5,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
-import msgspec
-
 from holdfast.domain.duration import duration
 from holdfast.domain.job import NewJob, Policy, check_ids
+from holdfast.domain.per_job import PerJob
 from holdfast.domain.retry import Retry
 from holdfast.domain.uniqueness import Unique, unique_key
 from holdfast.errors import InvalidInput
@@ -27,8 +26,8 @@ R_co = TypeVar("R_co", covariant=True)
 Length = str | timedelta
 
 
-class Call(msgspec.Struct, Generic[R_co], frozen=True, gc=False):
-    """A job with its arguments, ready to be enqueued together with others. A Struct: there may be many."""
+class Call(PerJob, Generic[R_co], frozen=True):
+    """A job with its arguments, ready to be enqueued together with others."""
 
     kind: Kind
     job: NewJob

@@ -105,8 +105,9 @@ def test_the_columns_of_a_statement_fit_its_decoder(connection: psycopg.Connecti
 
 def _fields(decode: Any) -> tuple[str, ...] | None:
     """The names that a decoder gives to its columns; none for one that takes a value as it is."""
-    if hasattr(decode, "_fields"):
-        return tuple(decode._fields)
+    for names in ("_fields", "__struct_fields__"):
+        if hasattr(decode, names):
+            return tuple(getattr(decode, names))
     return tuple(inspect.signature(decode).parameters) if inspect.isfunction(decode) else None
 
 

@@ -5,6 +5,7 @@ from time import monotonic
 from zoneinfo import ZoneInfo
 
 import pytest
+from msgspec import structs
 
 from worker.calling import Run
 
@@ -18,6 +19,8 @@ def test_a_timeout_is_as_long_as_it_is_also_when_the_servers_clock_is_set_meanwh
     started = datetime(2026, 10, 25, 0, 50, tzinfo=UTC).astimezone(ZoneInfo(zone))
     ends = datetime(2026, 10, 25, 1, 20, tzinfo=UTC).astimezone(ZoneInfo(zone))
     held = Run.of(nothing).held
-    row = held.row._replace(started_at=started, timeout_at=ends, created_at=started - timedelta(hours=4))
+    row = structs.replace(
+        held.row, started_at=started, timeout_at=ends, created_at=started - timedelta(hours=4)
+    )
     again = type(held)(held.worker, held.queue, row, held.kind)
     assert again.overdue_at - monotonic() == pytest.approx(30 * 60, abs=60)

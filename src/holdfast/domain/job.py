@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
 
-import msgspec
-
 from holdfast.domain.backoff import DEFAULT, Backoff
 from holdfast.domain.duration import LONGEST, compact
 from holdfast.domain.json_text import flaw, holds_nul
+from holdfast.domain.per_job import PerJob
 from holdfast.errors import InvalidInput
 
 NAME_LIMIT = 200
@@ -59,11 +58,8 @@ class Policy:
             raise InvalidInput(f"origin {_shown(self.origin)} must be JSON text: {problem}")
 
 
-class NewJob(msgspec.Struct, frozen=True, gc=False):
-    """A policy, arguments as the text of a JSON object, and when.
-
-    A Struct: there may be a hundred thousand, and a frozen dataclass takes six times as long to make.
-    """
+class NewJob(PerJob, frozen=True):
+    """A policy, arguments as the text of a JSON object, and when."""
 
     policy: Policy
     args: str = "{}"

@@ -5,6 +5,8 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, NoReturn
 
+from msgspec import structs
+
 from holdfast.domain.backoff import to_json
 from holdfast.domain.outcome import Failed, Released
 from holdfast.domain.outcome import Undecodable as NotDecoded
@@ -144,7 +146,7 @@ def _go_by(held: Held, standing: Standing) -> None:
     if retry is not None:
         backoff = None if callable(retry.backoff) else to_json(retry.stored)
         row, kind = (
-            row._replace(max_attempts=retry.max_attempts, backoff=backoff),
+            structs.replace(row, max_attempts=retry.max_attempts, backoff=backoff),
             replace(kind, retry=retry),
         )
     held.go_by(row, kind, standing.kind.name)

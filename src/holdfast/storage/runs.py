@@ -7,6 +7,7 @@ from operator import attrgetter
 from typing import Literal, NamedTuple, assert_never
 
 from holdfast.domain.json_text import flaw
+from holdfast.domain.per_job import PerJob
 from holdfast.domain.ring import SEGMENTS, segments_without
 from holdfast.domain.transition import (
     SUCCESS,
@@ -29,8 +30,8 @@ from holdfast.storage.workers import lease_length
 TIMEOUT = timedelta(hours=1)
 
 
-class ClaimRow(NamedTuple):
-    """A claimed job, or with no job only what the ring looks like. A tuple: it is made for every job."""
+class ClaimRow(PerJob, frozen=True):
+    """A claimed job, or with no job only what the ring looks like."""
 
     ring_version: int
     closed: int | None
@@ -83,8 +84,8 @@ class Settled(NamedTuple):
     outcome: str | None
 
 
-class Settlement(NamedTuple):
-    """One run and what is to happen to its job. A tuple: it is made for every job."""
+class Settlement(PerJob, frozen=True):
+    """One run and what is to happen to its job."""
 
     worker: int
     job: int

@@ -4,13 +4,13 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import NamedTuple
 
 from holdfast.domain.failure import Failure
+from holdfast.domain.per_job import PerJob
 
 
-class AttemptFact(NamedTuple):
-    """Which attempt a fact is about. A tuple, as the events of every attempt: they are made for each job."""
+class AttemptFact(PerJob, frozen=True):
+    """Which attempt a fact is about."""
 
     job: int
     run: int
@@ -21,11 +21,11 @@ class AttemptFact(NamedTuple):
     step: str | None = None
 
 
-class AttemptStarted(NamedTuple):
+class AttemptStarted(PerJob, frozen=True):
     of: AttemptFact
 
 
-class AttemptEnded(NamedTuple):
+class AttemptEnded(PerJob, frozen=True):
     """An attempt was settled. `outcome` is what the ledger says: succeeded, retried, failed, …"""
 
     of: AttemptFact

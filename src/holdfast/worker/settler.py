@@ -3,9 +3,12 @@
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from msgspec import structs
 
 from holdfast.domain.failure import Failure
+from holdfast.domain.per_job import PerJob
 from holdfast.domain.transition import Fail, Transition
 from holdfast.errors import DatabaseError, StatementFailed
 from holdfast.postgres.conversation import Conversation, hold
@@ -24,10 +27,8 @@ _RETRY_SECONDS = 0.2
 _log = logging.getLogger("holdfast.worker")
 
 
-class Ending(NamedTuple):
-    """A run, what is to happen to its job, and who wants to know what became of it. A tuple: it is made for
-    every job.
-    """
+class Ending(PerJob, frozen=True):
+    """A run, what is to happen to its job, and who wants to know what became of it."""
 
     held: Held
     transition: Transition
@@ -102,7 +103,7 @@ class Settler:
         failure = Failure(f"its outcome could not be stored: {error}", "handler_error")
         for number, ending in enumerate(batch):
             for transition in (ending.transition, Fail(failure)):
-                single = ending._replace(transition=transition, state=None)
+                single = structs.replace(ending, transition=transition, state=None)
                 try:
                     self._tell([single], await self._settled([single]))
                     break
@@ -133,7 +134,8 @@ class Settler:
 
     async def _told(self, answer: Settled) -> Settled:
         entries = await self._database.run(history(self._schema, answer.job))
-        return answer._replace(outcome=next((e.outcome for e in entries if e.run == answer.run), None))
+        outcome = next((e.outcome for e in entries if e.run == answer.run), None)
+        return answer._replace(outcome=outcome)
 
     def _conversation(self, batch: list[Ending]) -> Conversation[list[Settled]]:
         return settle_surely(
