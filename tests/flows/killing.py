@@ -49,6 +49,7 @@ class Kill:
         self.after = after
         self.written: list[str] = []
         self.killed = asyncio.Event()
+        self.wrote = asyncio.Event()
         self._dirty: set[int] = set()
 
     async def send(self, pool: Pool, connection: Any, text: bytes, params: Any = None) -> Any:
@@ -58,6 +59,7 @@ class Kill:
         name = found[1].decode() if (found := _NAME.match(text)) else text.decode()
         if self._is_write(name, rows, connection):
             self.written.append(name)
+            self.wrote.set()
             if len(self.written) == self.after:
                 self.killed.set()
                 await asyncio.Event().wait()
@@ -130,15 +132,16 @@ async def lives(
 
 
 async def _is_over(app: App, job: int, kill: Kill) -> bool:
-    """Whether the job has ended, and not the worker."""
+    """Whether the job has ended, and not the worker. Asked after each write: no job ends without one."""
     async with asyncio.timeout(PATIENCE):
         while True:
+            kill.wrote.clear()
             [found] = await app.run(find(app.schema, job))
             if found.state in ("succeeded", "failed", "cancelled", "expired"):
                 return True
             if kill.killed.is_set():
                 return False
-            await asyncio.sleep(0.005)
+            await kill.wrote.wait()
 
 
 async def _forget_the_dead(dsn: str) -> None:
