@@ -74,3 +74,13 @@ def table(figures: list[Figure]) -> str:
     widths = [max(len(row[column]) for row in rows) for column in range(5)]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
     return "\n".join(line.rstrip() for line in lines)
+
+
+def markdown(figures: list[Figure]) -> str:
+    lines = ["| measure | found | to reach | | behind it |", "|---|---:|---:|---|---|"]
+    lines += [
+        f"| {each.measure} | {each.target.show(each.value)} | {each.target} "
+        f"| {'pass' if each.is_met else '**miss**'} | {each.detail} |"
+        for each in figures
+    ]
+    return "\n".join(lines)

@@ -2,10 +2,9 @@
 
 from pathlib import Path
 
-from benchmarks.figure import Figure
+from benchmarks.figure import Figure, markdown
 from benchmarks.flows.extent import Extent
 from benchmarks.flows.order import CLIENTS, STEPS
-from benchmarks.peers.page import markdown
 
 NAME = "benchmarks-flows.md"
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from benchmarks.figure import Figure
+from benchmarks.figure import Figure, markdown
 from benchmarks.peers.extent import Extent
 from benchmarks.peers.plot import plot
 
@@ -54,13 +54,3 @@ def write_page(directory: Path, figures: list[Figure], machine: str, extent: Ext
     )
     (directory / f"{_NAME}.md").write_text(page)
     (directory / f"{_NAME}.svg").write_text(plot(figures))
-
-
-def markdown(figures: list[Figure]) -> str:
-    lines = ["| measure | found | to reach | | behind it |", "|---|---:|---:|---|---|"]
-    lines += [
-        f"| {each.measure} | {each.target.show(each.value)} | {each.target} "
-        f"| {'pass' if each.is_met else '**miss**'} | {each.detail} |"
-        for each in figures
-    ]
-    return "\n".join(lines)
