@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Unpack
 
 from holdfast.domain.duration import duration
-from holdfast.domain.timing import read_timing
+from holdfast.domain.timing import Timing, read_timing
 from holdfast.postgres.conversation import Conversation
 from holdfast.postgres.schema import Schema
 from holdfast.schedules import requests
@@ -63,7 +63,8 @@ class Schedules:
         """Store a schedule that fires this call, or change the one of that name. A new timing counts from now
         on; a pause stays. Give one of cron, every and at.
         """
-        asked = self._put(name, call, cron, tz, every, at, scope, scopes, history, rules)
+        timing = read_timing(cron=cron, tz=tz, every=every, at=at)
+        asked = self._put(name, call, timing, rules, history=history, scope=scope, scopes=scopes)
         return await self._holder.hold(asked, conn)
 
     def put_sync(
@@ -81,25 +82,23 @@ class Schedules:
         conn: object = None,
         **rules: Unpack[RuleOptions],
     ) -> Schedule:
-        asked = self._put(name, call, cron, tz, every, at, scope, scopes, history, rules)
+        timing = read_timing(cron=cron, tz=tz, every=every, at=at)
+        asked = self._put(name, call, timing, rules, history=history, scope=scope, scopes=scopes)
         return self._holder.hold_sync(asked, conn)
 
-    def _put(  # noqa: PLR0917  # the options of both, handed on
+    def _put(
         self,
         name: str,
         call: "Call[Any]",
-        cron: str | None,
-        tz: str | None,
-        every: Length | None,
-        at: datetime | None,
+        timing: Timing,
+        rules: RuleOptions,
+        *,
+        history: Length,
         scope: str | None,
         scopes: Sequence[Given] | None,
-        history: Length,
-        rules: RuleOptions,
     ) -> Conversation[Schedule]:
         """Checked before anything is asked: a conversation only begins when it is held."""
         self._check_call(call)
-        timing = read_timing(cron=cron, tz=tz, every=every, at=at)
         new, chosen = stored_schedule(
             name, call, timing, rules_of(rules), history, scope=scope, scopes=scopes
         )

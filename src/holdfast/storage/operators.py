@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from holdfast.domain.failure import MESSAGE_LIMIT, Failure, storable
 from holdfast.domain.job import check_ids, check_length, check_name, check_priority, check_time
@@ -206,14 +206,21 @@ def pause(
 ) -> Statement[Paused]:
     """Stop claims from a queue, for ever, until a time or for a length of time; no row if that has passed."""
     check_name("queue", queue)
+    asked = pause_params("queue", note=note, until=until, length=length)
+    return _PAUSE.with_params(schema, queue=queue, now=now, **asked)
+
+
+def pause_params(
+    what: str, *, note: str | None, until: datetime | None, length: timedelta | None
+) -> dict[str, Any]:
+    """How long and why something is paused, checked: for a queue, or for a schedule."""
     check_time("time", until)
     check_length("length", length)
     if length is not None and length <= timedelta():
-        raise InvalidInput(f"length is {length}: give how long the queue is to be paused")
+        raise InvalidInput(f"length is {length}: give how long the {what} is to be paused")
     if until is not None and length is not None:
         raise InvalidInput("give a time or a length, not both")
-    note = storable(note)[:NOTE_LIMIT] if note else None
-    return _PAUSE.with_params(schema, queue=queue, note=note, until=until, length=length, now=now)
+    return {"note": storable(note)[:NOTE_LIMIT] if note else None, "until": until, "length": length}
 
 
 def resume(schema: Schema, *, queue: str, now: datetime | None = None) -> Statement[str]:

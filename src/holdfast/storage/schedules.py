@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from holdfast.domain.backoff import to_json
 from holdfast.domain.failure import storable
-from holdfast.domain.job import Policy, check_args_text, check_length, check_name, check_time
+from holdfast.domain.job import Policy, check_args_text, check_length, check_name
 from holdfast.domain.schedule import Rules, check_together, rules_to_json
 from holdfast.domain.timing import Timing, timing_to_json
 from holdfast.errors import InvalidInput, ScheduleConflict
@@ -15,7 +15,7 @@ from holdfast.postgres.conversation import Conversation, ask
 from holdfast.postgres.schema import Schema
 from holdfast.postgres.statement import Statement
 from holdfast.storage.arrays import text_array
-from holdfast.storage.operators import NOTE_LIMIT
+from holdfast.storage.operators import NOTE_LIMIT, pause_params
 from holdfast.storage.statements import statement
 
 HISTORY = timedelta(days=30)
@@ -225,14 +225,8 @@ def pause(
     now: datetime | None = None,
 ) -> Statement[str]:
     """Stop the fires of a schedule, for ever, until a time, or for a length of time."""
-    check_time("time", until)
-    check_length("length", length)
-    if length is not None and length <= timedelta():
-        raise InvalidInput(f"length is {length}: give how long the schedule is to be paused")
-    if until is not None and length is not None:
-        raise InvalidInput("give a time or a length, not both")
-    note = storable(note)[:NOTE_LIMIT] if note else None
-    return _PAUSE.with_params(schema, name=name, note=note, until=until, length=length, now=now)
+    asked = pause_params("schedule", note=note, until=until, length=length)
+    return _PAUSE.with_params(schema, name=name, now=now, **asked)
 
 
 def resume(schema: Schema, name: str, *, now: datetime | None = None) -> Statement[bool]:
