@@ -1,6 +1,5 @@
 """Claiming: what may run now, most urgent and oldest first, each job to one worker."""
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
@@ -14,12 +13,6 @@ from support.engine import SCHEMA, START, Engine
 
 A_MINUTE = timedelta(minutes=1)
 NO = Failure("no")
-
-
-@pytest.fixture
-def engine(dsn: str) -> Iterator[Engine]:
-    with Engine.on(dsn) as engine:
-        yield engine
 
 
 @pytest.mark.requirement("S0.5", "S4.7", "S4.11", "S4.12", "S2.27")

@@ -1,7 +1,6 @@
 """The dead: failed for good, kept for an operator to look at, resume, begin again or delete."""
 
 import json
-from collections.abc import Iterator
 from datetime import timedelta
 
 import psycopg
@@ -15,12 +14,6 @@ from support.engine import SCHEMA, START, Engine
 
 A_MINUTE = timedelta(minutes=1)
 A_DAY = timedelta(days=1)
-
-
-@pytest.fixture
-def engine(dsn: str) -> Iterator[Engine]:
-    with Engine.on(dsn) as engine:
-        yield engine
 
 
 def die(engine: Engine, policy: Policy | None = None, message: str = "no", **when: object) -> int:

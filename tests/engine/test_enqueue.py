@@ -19,12 +19,6 @@ from support.engine import SCHEMA, START, Engine
 A_MINUTE = timedelta(minutes=1)
 
 
-@pytest.fixture
-def engine(dsn: str) -> Iterator[Engine]:
-    with Engine.on(dsn) as engine:
-        yield engine
-
-
 @pytest.mark.requirement("S1.1", "S2.15")
 def test_a_job_without_wishes_is_ready_at_once_with_the_defaults(engine: Engine) -> None:
     found = engine.find(engine.enqueue(Policy("mail"), {"to": "a@example.org"}))

@@ -1,6 +1,5 @@
 """When a worker may go home: it runs nothing, and nothing that it could run is ready or due."""
 
-from collections.abc import Iterator
 from datetime import timedelta
 
 import pytest
@@ -13,12 +12,6 @@ from holdfast.storage.idleness import is_idle
 from support.engine import SCHEMA, Engine
 
 A_MINUTE = timedelta(minutes=1)
-
-
-@pytest.fixture
-def engine(dsn: str) -> Iterator[Engine]:
-    with Engine.on(dsn) as engine:
-        yield engine
 
 
 def idle(engine: Engine, worker: int) -> bool:

@@ -1,7 +1,6 @@
 """What operators do to jobs and queues: cancel, reprioritise, pause and resume."""
 
 import json
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -15,12 +14,6 @@ from holdfast.storage import chores, operators, ring, runs, workers
 from support.engine import SCHEMA, START, Engine
 
 A_MINUTE = timedelta(minutes=1)
-
-
-@pytest.fixture
-def engine(dsn: str) -> Iterator[Engine]:
-    with Engine.on(dsn) as engine:
-        yield engine
 
 
 def cancel(engine: Engine, *jobs: int, **options: Any) -> dict[int, str]:

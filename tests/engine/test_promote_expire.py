@@ -1,7 +1,6 @@
 """What becomes due by itself: promoted to ready, or ended at its deadline; and how long until then."""
 
 import json
-from collections.abc import Iterator
 from datetime import timedelta
 
 import psycopg
@@ -16,12 +15,6 @@ from support.engine import SCHEMA, START, Engine
 A_SECOND = timedelta(seconds=1)
 A_TICK = timedelta(microseconds=1)
 NO = Failure("no")
-
-
-@pytest.fixture
-def engine(dsn: str) -> Iterator[Engine]:
-    with Engine.on(dsn) as engine:
-        yield engine
 
 
 @pytest.mark.requirement("S0.8", "S1.2", "S3.27")

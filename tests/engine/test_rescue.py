@@ -1,7 +1,6 @@
 """Rescue: runs whose worker is gone, or that outlived their timeout, go on elsewhere or end."""
 
 import json
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
@@ -14,12 +13,6 @@ from holdfast.storage import chores, jobs, operators, runs, workers
 from support.engine import SCHEMA, START, Engine
 
 A_MINUTE = timedelta(minutes=1)
-
-
-@pytest.fixture
-def engine(dsn: str) -> Iterator[Engine]:
-    with Engine.on(dsn) as engine:
-        yield engine
 
 
 def lose(engine: Engine) -> list[int]:

@@ -1,6 +1,5 @@
 """How long what has ended is kept, and that nothing else is ever deleted."""
 
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -15,12 +14,6 @@ from support.engine import SCHEMA, START, Engine
 AN_HOUR = timedelta(hours=1)
 A_TICK = timedelta(microseconds=1)
 TABLES = ("job", "ready", "scheduled", "lease", "ledger", "dead", "saved", "unique_key")
-
-
-@pytest.fixture
-def engine(dsn: str) -> Iterator[Engine]:
-    with Engine.on(dsn) as engine:
-        yield engine
 
 
 def end(engine: Engine, transition: Any, policy: Policy | None = None, **when: Any) -> int:

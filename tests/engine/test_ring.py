@@ -1,6 +1,5 @@
 """The ring: new rows go to one segment, drained ones are truncated, and nothing is lost on the way."""
 
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -14,12 +13,6 @@ from holdfast.storage import chores, jobs, operators, ring, runs
 from support.engine import SCHEMA, START, Engine
 
 A_MINUTE = timedelta(minutes=1)
-
-
-@pytest.fixture
-def engine(dsn: str) -> Iterator[Engine]:
-    with Engine.on(dsn) as engine:
-        yield engine
 
 
 def turn(engine: Engine, to: int) -> None:

@@ -1,7 +1,6 @@
 """Settling: one run ends once, behind its fence, and the ledger says how."""
 
 import json
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -17,12 +16,6 @@ from support.engine import SCHEMA, START, Engine
 
 A_MINUTE = timedelta(minutes=1)
 NO = Failure("no route to host", type="OSError", traceback="Traceback …", causes=("timed out",))
-
-
-@pytest.fixture
-def engine(dsn: str) -> Iterator[Engine]:
-    with Engine.on(dsn) as engine:
-        yield engine
 
 
 def act(engine: Engine, worker: int, claimed: runs.ClaimRow, outcome: Outcome) -> runs.Settled:

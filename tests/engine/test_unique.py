@@ -1,6 +1,5 @@
 """Uniqueness: a key is held while its job is active, and no change of state ever fails on it."""
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
@@ -16,12 +15,6 @@ from support.engine import SCHEMA, START, Engine
 
 A_MINUTE = timedelta(minutes=1)
 NO = Failure("no")
-
-
-@pytest.fixture
-def engine(dsn: str) -> Iterator[Engine]:
-    with Engine.on(dsn) as engine:
-        yield engine
 
 
 def keyed(

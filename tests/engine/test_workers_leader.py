@@ -1,6 +1,5 @@
 """Workers beat and one of them leads, by the database's clock."""
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
@@ -14,12 +13,6 @@ from support.engine import SCHEMA, START, Engine
 
 A_MINUTE = timedelta(minutes=1)
 A_TICK = timedelta(microseconds=1)
-
-
-@pytest.fixture
-def engine(dsn: str) -> Iterator[Engine]:
-    with Engine.on(dsn) as engine:
-        yield engine
 
 
 def beat(engine: Engine, worker: int, *numbers: int, lease: timedelta = workers.LEASE) -> runs.Heartbeat:

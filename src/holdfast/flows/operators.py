@@ -3,30 +3,20 @@ and blocking with `_sync`; with `conn` it is part of the caller's transaction.
 """
 
 from collections.abc import Callable, Iterable
-from typing import Protocol, TypeVar
 
 from holdfast.errors import Conflict, FlowNotFailed, InvalidInput, JobNotFound, StepNotFound
 from holdfast.flows.shown import FlowRecord, FlowSummary, record_of, summary_of
-from holdfast.postgres.conversation import Conversation, ask
+from holdfast.postgres.conversation import Conversation, Holder, ask
 from holdfast.postgres.schema import Schema
 from holdfast.postgres.statement import Statement
 from holdfast.storage.flows_shown import FlowRow, flows, retry_from, steps
 from holdfast.storage.operators import cancel, find, history, resume_dead, retry_dead
-
-R = TypeVar("R")
 
 # Named out here: inside the class, `list` is the verb.
 ManyFlows = list[FlowSummary]
 
 STATES = ("ready", "scheduled", "waiting", "running", "succeeded", "failed", "cancelled", "expired")
 CANCELLED = "cancelled on request"
-
-
-class Holder(Protocol):
-    """Who has connections: holds a conversation on the caller's, or in a transaction of its own."""
-
-    async def hold(self, conversation: Conversation[R], conn: object) -> R: ...
-    def hold_sync(self, conversation: Conversation[R], conn: object) -> R: ...
 
 
 class FlowOperators:

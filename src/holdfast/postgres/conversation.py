@@ -6,7 +6,7 @@ connection, blocking or not.
 """
 
 from collections.abc import Awaitable, Callable, Generator
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from holdfast.postgres.statement import Statement
 
@@ -14,6 +14,13 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 Conversation = Generator[Statement[Any], list[Any], R]
+
+
+class Holder(Protocol):
+    """Who has connections: holds a conversation on the caller's, or in a transaction of its own."""
+
+    async def hold(self, conversation: Conversation[R], conn: object) -> R: ...
+    def hold_sync(self, conversation: Conversation[R], conn: object) -> R: ...
 
 
 def ask(statement: Statement[T]) -> Conversation[list[T]]:

@@ -4,11 +4,11 @@ awaited, and blocking with `_sync`; with `conn` it is part of the caller's trans
 
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from holdfast.domain.duration import duration
 from holdfast.domain.timing import Timing, read_timing
-from holdfast.postgres.conversation import Conversation
+from holdfast.postgres.conversation import Conversation, Holder
 from holdfast.postgres.schema import Schema
 from holdfast.schedules import requests
 from holdfast.schedules.options import RuleOptions, rules_of, stored_schedule
@@ -20,8 +20,6 @@ from holdfast.storage.schedules_plans import FiredPlan
 if TYPE_CHECKING:
     from holdfast.job import Call
 
-R = TypeVar("R")
-
 Length = str | timedelta
 # Named out here: inside the class, `list` is the verb.
 ManySchedules = list[Schedule]
@@ -30,13 +28,6 @@ BackfillPlans = list[BackfillPlan]
 PlanRecords = list[PlanRecord]
 Skipped = list[tuple[str, datetime]]
 Times = list[datetime]
-
-
-class Holder(Protocol):
-    """Who has connections: holds a conversation on the caller's, or in a transaction of its own."""
-
-    async def hold(self, conversation: Conversation[R], conn: object) -> R: ...
-    def hold_sync(self, conversation: Conversation[R], conn: object) -> R: ...
 
 
 class Schedules:

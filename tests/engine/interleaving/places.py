@@ -1,5 +1,7 @@
 """What must be true of the tables whatever happened: each job in exactly one place, nothing without a job."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, LiteralString
 
 import psycopg
@@ -54,3 +56,11 @@ def flaws(connection: psycopg.Connection[Any]) -> dict[str, list[tuple[Any, ...]
     """Empty when all is well."""
     found = {name: connection.execute(query).fetchall() for name, query in FLAWS.items()}
     return {name: rows for name, rows in found.items() if rows}
+
+
+@contextmanager
+def sound_at_the_end(dsn: str) -> Iterator[None]:
+    """However a test went: every job is in exactly one place at its end, and nothing is left behind."""
+    yield
+    with psycopg.connect(dsn) as connection:
+        assert flaws(connection) == {}

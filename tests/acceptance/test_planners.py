@@ -1,8 +1,6 @@
 """Leaders in processes of their own that are killed, frozen, or have a wrong clock: every plan fires once."""
 
-from collections.abc import Iterator
 from itertools import pairwise
-from pathlib import Path
 
 import pytest
 
@@ -12,20 +10,6 @@ from acceptance.workers import WorkerProcess, Workers
 from schedules.clockwork import PERIOD
 
 TICKING = "schedules.clockwork"
-
-
-@pytest.fixture
-def books(dsn: str, tmp_path: Path) -> Iterator[Books]:
-    books = Books(dsn, tmp_path)
-    yield books
-    books.close()
-
-
-@pytest.fixture
-def workers(dsn: str, books: Books, tmp_path: Path) -> Iterator[Workers]:
-    workers = Workers(dsn, books, tmp_path)
-    yield workers
-    workers.destroy()
 
 
 def plans(books: Books) -> int:
