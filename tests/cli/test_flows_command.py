@@ -154,8 +154,9 @@ def test_nothing_but_sentences_is_wider_than_the_terminal(left: Left, columns: i
         assert max(map(len, plain.splitlines())) <= columns, plain
 
 
-def in_terminal(columns: int, *arguments: str) -> str:
+def in_terminal(columns: int, *arguments: str, typed: bytes = b"") -> str:
     leader, follower = pty.openpty()
+    os.write(leader, typed)
     fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 30, columns, 0, 0))
     environment = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
     with subprocess.Popen(
@@ -175,7 +176,7 @@ def in_terminal(columns: int, *arguments: str) -> str:
 def test_operators_resume_retry_cancel_and_send_events(left: Left, capsys: Captured) -> None:
     assert lines(capsys, "resume", str(left.failed)) == [f"flow {left.failed} goes on where it stopped"]
     assert left.state(left.failed) == "ready"
-    assert answer(capsys, "retry", str(left.machine), "--from", "Download") == {
+    assert answer(capsys, "retry", str(left.machine), "--from", "Download", "--yes") == {
         "retried": left.machine,
         "from": "Download",
     }
@@ -191,6 +192,25 @@ def test_operators_resume_retry_cancel_and_send_events(left: Left, capsys: Captu
         ]
 
 
+def test_steps_that_are_done_are_only_forgotten_by_who_says_so(left: Left, capsys: Captured) -> None:
+    assert main(["flows", "retry", str(left.failed)]) == 4
+    assert capsys.readouterr().err == (
+        f"holdfast: flow {left.failed} would forget what 11 steps that are done gave, and do them again: "
+        "give --yes to do it\n"
+    )
+    assert main(["flows", "retry", str(left.machine), "--from", "Download", "--json"]) == 4
+    assert 'would forget what step "Download" gave' in capsys.readouterr().err
+    assert "nothing was changed" in in_terminal(200, "flows", "retry", str(left.failed), typed=b"n\n")
+    assert left.state(left.failed) == left.state(left.machine) == "failed"
+    said = in_terminal(200, "flows", "retry", str(left.failed), "--from", "mail[3]", typed=b"y\n")
+    assert f"flow {left.failed} will forget what" in said
+    assert 'goes on from step "mail[3]"' in said
+    assert left.state(left.failed) == "ready"
+    assert lines(capsys, "retry", str(left.machine), "--from", "Parse") == [
+        f'flow {left.machine} goes on from step "Parse"'
+    ]
+
+
 def test_what_cannot_be_done_is_said_with_an_exit_code(left: Left, capsys: Captured) -> None:
     assert main(["flows", "show", "999999"]) == 3
     assert main(["flows", "retry", str(left.failed), "--from", "ship"]) == 3
@@ -201,4 +221,7 @@ def test_what_cannot_be_done_is_said_with_an_exit_code(left: Left, capsys: Captu
     assert "is no JSON" in capsys.readouterr().err
     assert main(["flows", "emit", "packed:1", "NaN"]) == 1
     assert "NaN or infinity" in capsys.readouterr().err
+    for wrong in (["emit", ""], ["emit", "packed:1", "--keep", "0s"], ["emit", "packed:1", "--keep", "soon"]):
+        assert main(["flows", *wrong]) == 2
+        assert len(capsys.readouterr().err.splitlines()) == 1
     assert left.state(left.failed) == "failed"

@@ -233,6 +233,33 @@ async def test_what_a_flow_does_is_refused_inside_of_a_step(app: App) -> None:
                 assert '"inner" is inside of "outer"' in str(error.error["message"])
 
 
+async def test_what_is_no_function_and_no_job_is_refused_with_what_to_give_instead(app: App) -> None:
+    async def charge(cents: int) -> int:
+        return cents
+
+    @app.job
+    async def mail() -> None: ...
+
+    wrong: dict[str, Callable[[Any], Any]] = {
+        'step "x" is given charge(…), which is called already': lambda flow: flow.step("x", charge(3)),
+        'transaction "x" is given charge(…)': lambda flow: flow.transaction("x", charge(3)),
+        'step "x" is given <Job mail>: give a function': lambda flow: flow.step("x", mail),
+        "charge is no job: write @app.job above it": lambda flow: flow.call(charge, 3),
+        "give flow.call the job, and its arguments": lambda flow: flow.call(charge(3)),
+        "cannot wait for itself": lambda flow: flow.wait_job(flow.job.id),
+    }
+
+    @app.flow(retry=Retry(max_attempts=5, backoff="0s"))
+    async def mistaken(flow: Flow, what: str) -> str:
+        await wrong[what](flow)
+        return "well"
+
+    async with working(app):
+        for what in wrong:
+            error = (await ended(mistaken, what)).error
+            assert (what in str(error["message"]), error["type"]) == (True, "holdfast.errors.InvalidInput")
+
+
 async def test_a_step_does_not_hold_up_what_runs_beside_it_or_comes_after_it(app: App) -> None:
     began, go_on = asyncio.Event(), asyncio.Event()
 

@@ -160,7 +160,7 @@ def test_a_wrong_declaration_fails_where_it_stands(wrong: dict[str, Any]) -> Non
         app_with("postgresql://nowhere", **wrong)
 
 
-@pytest.mark.parametrize("scopes", ["tenant:7", 7], ids=str)
+@pytest.mark.parametrize("scopes", ["tenant:7", 7, []], ids=str)
 def test_wrong_scopes_are_told_with_their_schedule_and_its_job(scopes: Any) -> None:
     app = App("postgresql://nowhere")
     with pytest.raises(InvalidInput, match='schedule "nightly" of job "report": scopes is'):

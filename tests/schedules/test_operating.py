@@ -26,6 +26,19 @@ def report(app: App) -> Any:
     return report
 
 
+async def test_a_schedule_that_has_ended_may_be_put_and_never_fires(
+    app: App, report: Any, planner: Planner, books: Books
+) -> None:
+    for _ in range(2):
+        await app.schedules.put(
+            "campaign", report.call(), every="1s", ends_at=datetime(2020, 1, 1, tzinfo=UTC)
+        )
+        await planner.once()
+    assert books.plans("campaign") == []
+    assert (await app.schedules.get("campaign")).next_at is None
+    assert await app.schedules.next_times("campaign") == []
+
+
 async def test_a_stored_schedule_is_told_as_it_was_put(app: App, report: Any) -> None:
     put = await app.schedules.put(
         "digest:7",

@@ -2,6 +2,8 @@
 
 from enum import IntEnum
 
+import click
+
 
 class Exit(IntEnum):
     OK = 0
@@ -11,3 +13,9 @@ class Exit(IntEnum):
     REFUSED = 4
     UNHEALTHY = 5
     INTERRUPTED = 130
+
+
+def refuse(sentence: str) -> Exit:
+    """What would be done, and how to say that it is meant."""
+    click.echo(f"holdfast: {sentence}", err=True)
+    return Exit.REFUSED

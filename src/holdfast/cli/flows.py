@@ -1,18 +1,26 @@
 """`holdfast flows`: what flows and machines have done and wait for; resume, retry, cancel, send events."""
 
 import json
+import sys
+from datetime import timedelta
 from typing import Any
 
 import click
 
 from holdfast.cli import flows_shown as shown
+from holdfast.cli.exits import Exit, refuse
+from holdfast.cli.options import length
 from holdfast.cli.schedules_options import json_option, opened, where
 from holdfast.cli.schedules_shown import as_json as told_as_json
 from holdfast.cli.schedules_shown import distance
 from holdfast.cli.table import print_table
+from holdfast.domain.duration import compact
+from holdfast.domain.job import check_key
+from holdfast.errors import InvalidInput
 from holdfast.flows.operators import CANCELLED, STATES
-from holdfast.flows.shown import summary_of
+from holdfast.flows.shown import FlowRecord, summary_of
 from holdfast.postgres.schema import Schema
+from holdfast.storage.flows import KEEP_EVENTS
 from holdfast.storage.flows_shown import FlowRow
 from holdfast.storage.flows_shown import flows as page_of
 
@@ -116,14 +124,36 @@ def resume(flow: int, *, dsn: str | None, schema: Schema, as_json: bool) -> None
 @flows.command()
 @flow_argument
 @click.option("--from", "step", metavar="STEP", help="From this step on; else from the beginning.")
+@click.option("--yes", is_flag=True, help="Do not ask, also where steps that are done are forgotten.")
 @where
 @json_option
-def retry(flow: int, *, step: str | None, dsn: str | None, schema: Schema, as_json: bool) -> None:
+def retry(flow: int, *, step: str | None, yes: bool, dsn: str | None, schema: Schema, as_json: bool) -> int:
     """Let one that has failed do it again from a step on, with all attempts. Steps before it stay done."""
     with opened(dsn, schema) as app:
+        if not yes and (done := _done_since(app.flows.show_sync(flow), step)):
+            if not sys.stdin.isatty():
+                return refuse(f"flow {flow} would {_forget(done)}: give --yes to do it")
+            if not click.confirm(f"flow {flow} will {_forget(done)}: go on?", err=True):
+                return refuse("nothing was changed")
         app.flows.retry_sync(flow, from_step=step)
     since = "from the beginning" if step is None else f'from step "{step}"'
     _tell({"retried": flow, "from": step}, f"flow {flow} goes on {since}", as_json=as_json)
+    return Exit.OK
+
+
+def _forget(done: list[str]) -> str:
+    if len(done) == 1:
+        return f'forget what step "{done[0]}" gave, and do it again'
+    return f"forget what {len(done):,} steps that are done gave, and do them again"
+
+
+def _done_since(record: FlowRecord, step: str | None) -> list[str]:
+    """Steps that are done and would not be any more; none if there is nothing to retry."""
+    names = [each.name for each in record.steps]
+    if record.state != "failed" or step not in {None, *names}:
+        return []
+    since = 0 if step is None else names.index(step)
+    return [each.name for each in record.steps[since:] if each.state == "done"]
 
 
 @flows.command()
@@ -153,19 +183,34 @@ def _payload(ctx: click.Context, param: click.Parameter, value: str | None) -> A
         ) from None
 
 
+def _event(ctx: click.Context, param: click.Parameter, value: str) -> str:
+    try:
+        check_key(value, what="event")
+    except InvalidInput as error:
+        raise click.BadParameter(str(error), ctx, param) from None
+    return value
+
+
 @flows.command()
-@click.argument("event")
+@click.argument("event", callback=_event)
 @click.argument("payload", required=False, callback=_payload, metavar="[JSON]")
 @click.option(
-    "--keep", default="30 days", show_default=True, metavar="LENGTH", help="How long, if nobody waits."
+    "--keep",
+    callback=length,
+    default=compact(KEEP_EVENTS),
+    show_default=True,
+    metavar="LENGTH",
+    help="How long, if nobody waits.",
 )
 @where
 @json_option
-def emit(event: str, *, payload: Any, keep: str, dsn: str | None, schema: Schema, as_json: bool) -> None:
+def emit(
+    event: str, *, payload: Any, keep: timedelta, dsn: str | None, schema: Schema, as_json: bool
+) -> None:
     """Send an event: flows that wait for it go on, or the first that asks for it."""
     with opened(dsn, schema) as app:
         app.emit_sync(event, payload, keep=keep)
-    sentence = f'"{event}" is sent: who waits for it goes on; if nobody does, it is kept for {keep}'
+    sentence = f'"{event}" is sent: who waits for it goes on; if nobody does, it is kept for {compact(keep)}'
     _tell({"emitted": event}, sentence, as_json=as_json)
 
 

@@ -6,7 +6,7 @@ from datetime import datetime
 import click
 
 from holdfast.cli import schedules_shown as shown
-from holdfast.cli.exits import Exit
+from holdfast.cli.exits import Exit, refuse
 from holdfast.cli.schedules_options import (
     json_option,
     name_argument,
@@ -48,7 +48,7 @@ def run(
     with opened(dsn, schema) as app:
         scopes = app.schedules.get_sync(name).scopes
         if scope is None and scopes > 1 and not yes:
-            return _refuse(f'"{name}" has {scopes:,} scopes: give --scope for one, or --yes for all of them')
+            return refuse(f'"{name}" has {scopes:,} scopes: give --scope for one, or --yes for all of them')
         fired = app.schedules.run_now_sync(name, scope=scope, reason=reason)
     _tell_fired(fired, as_json=as_json)
     return Exit.OK
@@ -180,7 +180,7 @@ def _tell_planned(name: str, planned: Sequence[BackfillPlan], *, is_asked: bool,
         if not as_json:
             click.echo(sentence)
         return Exit.OK
-    return _refuse(f"{sentence}: give --yes to fire them")
+    return refuse(f"{sentence}: give --yes to fire them")
 
 
 def _tell_fired(fired: Sequence[FiredPlan], *, as_json: bool) -> None:
@@ -203,7 +203,7 @@ def delete(name: str, *, yes: bool, dsn: str | None, schema: Schema, as_json: bo
     with opened(dsn, schema) as app:
         known = app.schedules.get_sync(name)
         if not yes:
-            return _refuse(f'"{name}" ({known.described}) would be deleted: give --yes to do it')
+            return refuse(f'"{name}" ({known.described}) would be deleted: give --yes to do it')
         app.schedules.delete_sync(name)
     click.echo(shown.as_json({"deleted": name}) if as_json else f'"{name}" is deleted')
     return Exit.OK
@@ -219,11 +219,6 @@ def _print_some(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
 
 def _many(count: int, what: str) -> str:
     return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
-
-
-def _refuse(sentence: str) -> int:
-    click.echo(f"holdfast: {sentence}", err=True)
-    return Exit.REFUSED
 
 
 VERBS = (run, pause, resume, skip, backfill, delete)

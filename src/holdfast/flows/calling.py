@@ -1,6 +1,7 @@
 """Children of a flow: jobs that it begins, or finds begun, and awaits, alone or many at once."""
 
 import asyncio
+import inspect
 import json
 from collections import Counter
 from collections.abc import Generator, Sequence
@@ -46,6 +47,20 @@ class Child(Generic[R_co]):
         [outcome] = await outcomes_of(self._replay, [self], is_eager=False)
         result: R_co = _or_raise(outcome)
         return result
+
+
+def check_job(job: object) -> None:
+    if inspect.iscoroutine(job):
+        job.close()
+        raise InvalidInput(
+            f"{job.__name__}(…) is called already: give flow.call the job, and its arguments after it: "
+            f"{job.__name__}, …"
+        )
+    if not hasattr(job, "call"):
+        name = getattr(job, "__name__", repr(job))
+        raise InvalidInput(
+            f"{name} is no job: write @app.job above it, or run it as a step, flow.step(name, {name}, …)"
+        )
 
 
 async def outcomes_of(replay: Replay, children: Sequence[Child[Any]], *, is_eager: bool) -> list[Any]:

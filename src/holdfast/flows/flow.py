@@ -10,13 +10,13 @@ from holdfast.domain.duration import duration
 from holdfast.domain.flow import full_name
 from holdfast.domain.job import check_ids, check_key, check_length
 from holdfast.domain.retry import Retry
-from holdfast.errors import EventTimeout
+from holdfast.errors import EventTimeout, InvalidInput
 from holdfast.flows.booking import Booking
-from holdfast.flows.calling import Child, result_of
+from holdfast.flows.calling import Child, check_job, result_of
 from holdfast.flows.gathering import Failures, gather
 from holdfast.flows.replay import Replay
 from holdfast.flows.stepping import do_step, draw
-from holdfast.flows.steps import Steps
+from holdfast.flows.steps import Steps, check_function
 from holdfast.flows.values import Typed, returned_by
 from holdfast.postgres.database import Database
 from holdfast.worker.context import Context
@@ -173,6 +173,7 @@ class Flow:
 
     def call(self, job: "Job[P, R] | Using[P, R]", /, *args: P.args, **kwargs: P.kwargs) -> Child[R]:
         """A child: a job, or another flow, that begins when this is awaited, alone or in `gather`."""
+        check_job(job)
         call = job.call(*args, **kwargs)
         return Child(self._replay, call.kind.name, call.kind.signature, call.job)
 
@@ -194,6 +195,8 @@ class Flow:
         """
         child = job.id if hasattr(job, "id") else job
         check_ids([child])
+        if child == self._replay.fence.job:
+            raise InvalidInput(f"flow {child} cannot wait for itself: give flow.wait_job another job")
         typed = None if type is None else Typed.of(type)
         signature = getattr(job, "_signature", None)
         full = full_name(name or f"job {child}")
@@ -238,6 +241,7 @@ class Flow:
         booking = Booking(self._replay, full_name(name, key), self._handlers, conn)
         if function is None:
             return booking
+        check_function(f'transaction "{name}"', function)
         return booking.of(function, returned_by(function), *args, **kwargs)
 
     async def now(self, name: str = "now", *, key: object = None) -> datetime:

@@ -7,7 +7,7 @@ from holdfast.domain.flow import full_name
 from holdfast.errors import LeaseLost
 from holdfast.flows.inside import inside
 from holdfast.flows.replay import Replay
-from holdfast.flows.steps import StepOptions, Steps, kept_failure
+from holdfast.flows.steps import StepOptions, Steps, check_function, kept_failure
 from holdfast.flows.values import Typed, Unkeepable, returned_by
 from holdfast.worker.asks import CameTo, Cancel, Snooze
 
@@ -16,6 +16,7 @@ async def do_step(
     replay: Replay, steps: Steps, name: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any
 ) -> Any:
     """The keyword arguments are the function's, and the step's options among them."""
+    check_function(f'step "{name}"', function)
     options = StepOptions.taken_from(function, kwargs)
     full = full_name(name, options.key)
     record, place = await replay.arrive(full, "step")

@@ -110,6 +110,20 @@ def _is_awaited(function: Callable[..., Any]) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(called)
 
 
+def check_function(what: str, function: object) -> None:
+    """It is called by the step, when that is to run: what was called before it would run in every replay."""
+    if inspect.iscoroutine(function):
+        function.close()
+        raise InvalidInput(
+            f"{what} is given {function.__name__}(…), which is called already: give the function, and its "
+            f"arguments after it: {function.__name__}, …"
+        )
+    if not callable(function):
+        raise InvalidInput(
+            f"{what} is given {function!r}: give a function, and its arguments after it; jobs go to flow.call"
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class StepOptions:
     """What a step was asked for beyond the arguments of its function."""
