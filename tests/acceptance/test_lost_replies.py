@@ -98,8 +98,8 @@ async def test_a_commit_whose_reply_was_cut_off_is_not_run_again(
         "create constraint trigger wait_at_commit after insert on effect deferrable initially deferred"
         " for each row execute function wait_at_commit()"
     )
-    job = await shop.pay.enqueue(1)
     with locked(dsn, "select 1 from pg_advisory_xact_lock(1)"):
+        job = await shop.pay.enqueue(1)
         await until(
             lambda: books.run("select 1 from pg_locks where locktype = 'advisory' and not granted"),
             "the commit is under way",
