@@ -8,7 +8,7 @@ import pytest
 
 from acceptance.books import Books, until
 from acceptance.inside import working
-from acceptance.locks import is_quiet, locked, someone_waits
+from acceptance.locks import NO_CLAIM, locked, someone_waits
 from acceptance.workers import Workers
 from holdfast import App
 
@@ -44,8 +44,7 @@ async def test_a_claim_that_is_answered_while_the_loop_is_blocked_is_not_given_b
     worker = await workers.start(lease=10, beat=0.3)
     blocker = await shop.block_later.enqueue("block", 2.0)
     await until(lambda: books.executions() == 1, "it runs")
-    await until(lambda: is_quiet(books), "no claim is under way")
-    with locked(dsn, "select id from holdfast.worker where id = %s for update", worker.id):
+    with locked(dsn, NO_CLAIM):
         claimed = await shop.pay.enqueue(1)
         await someone_waits(books, "claim")
         books.open_gate("block")

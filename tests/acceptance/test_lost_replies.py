@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from acceptance.books import Books, until
-from acceptance.locks import is_quiet, locked, someone_waits
+from acceptance.locks import NO_CLAIM, locked, someone_waits
 from acceptance.workers import WorkerProcess, Workers
 from support.proxy import Proxy
 
@@ -33,8 +33,7 @@ async def cut_off(proxy: Proxy) -> None:
 async def test_a_claim_whose_reply_was_cut_off_is_released_with_its_attempt_refunded(
     dsn: str, shop: Any, books: Books, worker: WorkerProcess, proxy: Proxy
 ) -> None:
-    await until(lambda: is_quiet(books), "no claim is under way")
-    with locked(dsn, "select id from holdfast.worker where id = %s for update", worker.id):
+    with locked(dsn, NO_CLAIM):
         job = await shop.pay.enqueue(1)
         await someone_waits(books, "claim")
         proxy.swallow_replies()
