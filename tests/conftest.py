@@ -1,9 +1,10 @@
 """One private Postgres for the whole run; each test gets a database of its own, cloned from a template."""
 
+import gc
 import os
 import signal
+import sys
 from collections.abc import Iterator
-from itertools import count
 from pathlib import Path
 from shutil import disk_usage
 from tempfile import TemporaryDirectory
@@ -11,12 +12,13 @@ from tempfile import TemporaryDirectory
 import psycopg
 import pytest
 from psycopg import sql
-from psycopg.conninfo import make_conninfo
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from holdfast.postgres.embedded import EmbeddedServer
 from holdfast.postgres.migrations.runner import migrate
 from holdfast.postgres.schema import Schema
 from holdfast.storage.migrations import packaged
+from support.databases import Copies
 
 # Nothing here has to survive a power cut; what must survive a crash is tested on servers of its own.
 SETTINGS = {
@@ -31,12 +33,21 @@ SETTINGS = {
 }
 
 _ROOM = 4 * 1024**3
-_numbers = count(1)
 
 
 def pytest_configure() -> None:
-    """Started in the background of a script, a process ignores Ctrl-C, and so would all that tests start."""
+    """What the tests start is to be as if a person had started it, whatever this process was given."""
+    # Started in the background of a script, a process ignores Ctrl-C, and so would its children.
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    # Hundreds of interpreters are started: without bytecode each of them would compile the package.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    sys.dont_write_bytecode = False
+
+
+def pytest_collection_finish() -> None:
+    """What was imported stays to the end: the collector, which some tests call, need not look through it."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(scope="session")
@@ -46,7 +57,19 @@ def shared_server() -> Iterator[EmbeddedServer]:
         TemporaryDirectory(prefix="holdfast-tests-", dir=_in_memory()) as directory,
         EmbeddedServer.start(directory, settings=SETTINGS, tcp=True) as server,
     ):
+        _let_in_quickly(server)
         yield server
+
+
+def _let_in_quickly(server: EmbeddedServer) -> None:
+    """Thousands of connections are made, and the usual 4,096 rounds of hashing are half of what one costs."""
+    with psycopg.connect(server.dsn) as connection:
+        if connection.info.server_version >= 160000:
+            user, password = (conninfo_to_dict(server.tcp_dsn)[key] for key in ("user", "password"))
+            connection.execute("set scram_iterations = 1")
+            connection.execute(
+                sql.SQL("alter role {} password {}").format(sql.Identifier(str(user)), sql.Literal(password))
+            )
 
 
 def _in_memory() -> str | None:
@@ -73,15 +96,14 @@ def template(server_dsn: str) -> str:
     return name
 
 
+@pytest.fixture(scope="session")
+def copies(server_dsn: str, template: str) -> Iterator[Copies]:
+    with Copies.of(server_dsn, template) as copies:
+        yield copies
+
+
 @pytest.fixture
-def dsn(server_dsn: str, template: str) -> Iterator[str]:
+def dsn(copies: Copies, request: pytest.FixtureRequest) -> Iterator[str]:
     """A DSN of a fresh, migrated database."""
-    name = f"test_{next(_numbers)}"
-    with psycopg.connect(server_dsn, autocommit=True) as connection:
-        connection.execute(
-            sql.SQL("create database {} template {} strategy file_copy").format(
-                sql.Identifier(name), sql.Identifier(template)
-            )
-        )
-        yield make_conninfo(server_dsn, dbname=name)
-        connection.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
+    with copies.lent(request.node.nodeid) as dsn:
+        yield dsn
