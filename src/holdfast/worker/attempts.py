@@ -285,17 +285,19 @@ class Attempts:
         outcome: str,
         error: BaseException | None,
     ) -> None:
-        failure, delay = _failure_and_delay(transition) if outcome != "succeeded" else (None, None)
+        took = timedelta(seconds=monotonic() - held.began)
+        hooks = held.kind.hooks
+        if outcome == "succeeded":
+            self._emitter.emit(AttemptEnded(held.fact, outcome, took))
+            if hooks.on_success:
+                self._call_later(held, ("on_success", hooks.on_success, (context,)))
+            return
         if outcome in ("retried", "snoozed"):
             self._wake(LEADER)
         elif outcome == "released":
             self._wake(held.queue)
-        took = timedelta(seconds=monotonic() - held.began)
-        self._emitter.emit(AttemptEnded(held.fact, outcome, took, failure, delay))
-        hooks = held.kind.hooks
-        if outcome == "succeeded":
-            self._call_later(held, ("on_success", hooks.on_success, (context,)))
-        elif outcome == "retried":
+        self._emitter.emit(AttemptEnded(held.fact, outcome, took, *_failure_and_delay(transition)))
+        if outcome == "retried":
             self._call_later(held, ("on_failure", hooks.on_failure, (context, error)))
         elif outcome == "failed":
             self._call_later(

@@ -39,6 +39,13 @@ class JobFacts:
 class Context:
     """Given to a handler whose first parameter is annotated with it."""
 
+    # Of the class until they are set: most runs never do.
+    _state: dict[str, Any] | None = None
+    _is_completed = False
+    _own_result: Encoded | None = None
+    _own_outcome = "succeeded"
+    """What the ledger says of a run that was settled by its own commit."""
+
     def __init__(
         self,
         held: Held,
@@ -49,11 +56,6 @@ class Context:
         self._held = held
         self._save_progress = save_progress
         self._complete = complete
-        self._state: dict[str, Any] | None = None
-        self._is_completed = False
-        self._own_result: Encoded | None = None
-        # What the ledger says of a run that was settled by its own commit.
-        self._own_outcome = "succeeded"
 
     @cached_property
     def job(self) -> JobFacts:
