@@ -101,8 +101,8 @@ async def test_what_was_due_before_the_worker_came_is_run(dsn: str, books: Books
             lambda: books.value("select bool_and(run_at < clock_timestamp()) from holdfast.scheduled"),
             "it is overdue",
         )
-        async with working(app):
-            await books.all_finished(11, within=5)
+        async with working(app, poll=60):
+            await books.all_finished(11)
     books.assert_balanced(11)
 
 
