@@ -318,6 +318,10 @@ def _place(function: Callable[..., Any]) -> str:
 
 
 def _style(function: Callable[..., Any], isolate: str | None, memory_limit: int | None) -> Style:
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        raise InvalidInput(
+            f"{_place(function)} has a yield, so that calling it runs nothing: a job returns, or is awaited"
+        )
     if isolate not in (None, "process"):
         raise InvalidInput(f'isolate is {isolate!r}: give "process", or leave it out')
     if memory_limit is not None and isolate != "process":

@@ -4,6 +4,7 @@ import asyncio
 import sys
 import threading
 import time
+from functools import wraps
 from typing import Any
 
 import pytest
@@ -34,7 +35,31 @@ def be_broken() -> None:
     raise Broken
 
 
-BAD: dict[str, Any] = {"exits": leave, "stops": stop, "cancels itself": interrupt, "is broken": be_broken}
+class Panic(BaseException):
+    """As a Rust extension raises it."""
+
+
+def panic() -> None:
+    raise Panic("index out of bounds")
+
+
+def press_ctrl_c() -> None:
+    raise KeyboardInterrupt
+
+
+def close() -> None:
+    raise GeneratorExit
+
+
+BAD: dict[str, Any] = {
+    "exits": leave,
+    "stops": stop,
+    "cancels itself": interrupt,
+    "is broken": be_broken,
+    "panics": panic,
+    "interrupts": press_ctrl_c,
+    "closes": close,
+}
 
 
 @pytest.mark.requirement("S2.33")
@@ -87,6 +112,87 @@ async def test_a_state_that_cannot_be_stored_fails_the_attempt_only(
             assert await (await behave.enqueue()).result("10s") == "well"
     [entry] = ledger(app, books, handle.id)
     assert entry["outcome"] == "failed"
+    assert entry["error"]["message"].startswith("ctx.state cannot be kept: ")
+
+
+async def test_a_state_that_cannot_be_stored_hides_no_error_of_the_handler(dsn: str, books: Books) -> None:
+    async with App(dsn) as app:
+
+        @app.job(retry=NO_MORE)
+        async def remember(ctx: Context) -> None:
+            ctx.state["it"] = object()
+            raise RuntimeError("the real reason")
+
+        async with working(app):
+            handle = await remember.enqueue()
+            await books.all_finished(1, within=10)
+    assert ledger(app, books, handle.id)[0]["error"]["message"] == "the real reason"
+
+
+def wrapped(function: Any) -> Any:
+    """As many a decorator: plain, around whatever it is given."""
+
+    @wraps(function)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        return function(*args, **kwargs)
+
+    return wrapper
+
+
+async def test_a_plain_function_around_a_coroutine_is_run_to_its_end(dsn: str, books: Books) -> None:
+    async with App(dsn) as app:
+
+        @app.job
+        @wrapped
+        async def double(number: int) -> int:
+            await asyncio.sleep(0)
+            return 2 * number
+
+        async with working(app):
+            assert await (await double.enqueue(21)).result("10s") == 42
+
+
+async def test_a_plain_function_around_a_generator_fails(dsn: str, books: Books) -> None:
+    async with App(dsn) as app:
+
+        @app.job(retry=NO_MORE)
+        @wrapped
+        def count() -> Any:
+            yield 1
+
+        async with working(app):
+            handle = await count.enqueue()
+            await books.all_finished(1, within=10)
+    [entry] = ledger(app, books, handle.id)
+    assert (entry["outcome"], entry["error"]["type"]) == ("failed", "TypeError")
+
+
+@pytest.mark.requirement("S2.24")
+async def test_a_coroutine_that_blocks_the_loop_past_its_timeout_fails(dsn: str, books: Books) -> None:
+    async with App(dsn) as app:
+
+        @app.job(retry=NO_MORE, timeout="100ms")
+        async def block() -> None:
+            time.sleep(0.2)  # noqa: ASYNC251  # what this is about
+
+        async with working(app):
+            handle = await block.enqueue()
+            await books.all_finished(1, within=10)
+    assert ledger(app, books, handle.id)[0]["error"]["code"] == "timeout"
+
+
+async def test_a_run_that_its_deadline_ends_says_so(dsn: str, books: Books) -> None:
+    async with App(dsn) as app:
+
+        @app.job
+        async def dawdle() -> None:
+            await asyncio.Event().wait()
+
+        async with working(app):
+            handle = await dawdle.using(deadline="1s").enqueue()
+            await books.all_finished(1, within=10)
+    [entry] = ledger(app, books, handle.id)
+    assert (entry["outcome"], entry["error"]["code"]) == ("expired", "deadline_expired")
 
 
 @pytest.mark.requirement("S1.20", "S1.21", "S2.29")

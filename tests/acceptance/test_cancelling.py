@@ -9,9 +9,11 @@ import pytest
 from acceptance.books import Books, until
 from acceptance.inside import working
 from holdfast import App, Context
+from holdfast.worker.worker import Worker
 
 # Longer than anybody waits here: so it is the notification that brings the wish.
 SELDOM = {"lease": 60, "beat": 20}
+PROMPT = 10  # long before the next beat, however busy the machine is
 
 
 @pytest.mark.requirement("S3.25")
@@ -32,8 +34,8 @@ async def test_a_cancel_request_reaches_a_running_coroutine_by_notification(dsn:
             handle = await wait.enqueue()
             await running.wait()
             assert await handle.cancel() == "requested"
-            took = await until(cancelled.is_set, "the handler is cancelled", within=3)
-            await books.all_finished(1, within=3)
+            took = await until(cancelled.is_set, "the handler is cancelled", within=PROMPT)
+            await books.all_finished(1, within=PROMPT)
     print(f"a cancel request took {took * 1000:.0f} ms")  # noqa: T201  # for whoever measures
     assert books.outcomes(handle.id) == ["cancelled"]
 
@@ -55,9 +57,33 @@ async def test_a_cancel_request_is_seen_by_a_running_thread(dsn: str, books: Boo
             handle = await ponder.enqueue()
             await until(running.is_set, "it runs")
             assert await handle.cancel() == "requested"
-            await until(seen.is_set, "the thread sees it", within=3)
-            await books.all_finished(1, within=3)
+            await until(seen.is_set, "the thread sees it", within=PROMPT)
+            await books.all_finished(1, within=PROMPT)
     assert books.outcomes(handle.id) == ["cancelled"]
+
+
+async def test_a_plain_function_that_never_saw_the_request_has_done_its_work(dsn: str, books: Books) -> None:
+    async with App(dsn) as app:
+        running, may_end = threading.Event(), threading.Event()
+
+        @app.job
+        def pay(ctx: Context) -> str:
+            running.set()
+            may_end.wait(20)
+            return "paid"
+
+        async with working(app, **SELDOM) as worker:
+            handle = await pay.enqueue()
+            await until(running.is_set, "it runs")
+            assert await handle.cancel() == "requested"
+            await until(lambda: was_told(worker), "the run is told", within=PROMPT)
+            may_end.set()
+            assert await handle.result("10s") == "paid"
+    assert books.outcomes(handle.id) == ["succeeded"]
+
+
+def was_told(worker: Worker) -> bool:
+    return any(held.stop is not None for held in worker._attempts.held.values())
 
 
 async def test_a_waiting_job_is_cancelled_at_once_and_never_runs(dsn: str, books: Books) -> None:

@@ -1,7 +1,7 @@
 """`@app.job`: what a function becomes, and what is refused while the module is still being imported."""
 
 import functools
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import pytest
@@ -204,3 +204,18 @@ def test_a_policy_of_a_job_is_a_retry(apart: App) -> None:
     job = apart.job(retry=Retry(max_attempts=3))(first)
     assert job.kind.policy.max_attempts == 3
     assert apart.job(second).kind.policy.max_attempts == 20
+
+
+def counted() -> Iterator[int]:
+    yield 1
+
+
+async def counted_slowly() -> AsyncIterator[int]:
+    yield 1
+
+
+@pytest.mark.parametrize("function", [counted, counted_slowly])
+@pytest.mark.parametrize("isolate", [None, "process"])
+def test_a_function_with_a_yield_is_refused(apart: App, function: Any, isolate: Any) -> None:
+    with pytest.raises(InvalidInput, match="has a yield"):
+        apart.job(isolate=isolate)(function)

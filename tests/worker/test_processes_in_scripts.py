@@ -106,7 +106,7 @@ def test_a_worker_survives_what_handlers_do_to_their_processes_and_the_ledger_te
     for kind, *what in rows:
         told.setdefault(kind, []).append(tuple(what))
     died = "its process exited with 3 before the handler had ended"
-    late = "took longer than its timeout of 0:00:02"
+    late = "took longer than its timeout of 2s"
     assert told == {
         "add": [("succeeded", None, None, None, 3)],
         "die": [("failed", "process_died", "holdfast.errors.ProcessDied", died, None)],

@@ -13,24 +13,27 @@ from time import monotonic
 from typing import Any
 
 from holdfast.domain.backoff import from_json
-from holdfast.domain.failure import Code, Failure
-from holdfast.domain.outcome import Cancelled, Failed, Outcome, Released, Snoozed, Succeeded
+from holdfast.domain.outcome import Cancelled, Failed, Outcome
 from holdfast.domain.outcome import Undecodable as NotDecoded
 from holdfast.domain.transition import SUCCESS, Run, Transition, decide
-from holdfast.domain.transition import Cancel as CancelJob
-from holdfast.domain.transition import Fail as FailJob
-from holdfast.domain.transition import Retry as RetryJob
-from holdfast.domain.transition import Snooze as SnoozeJob
-from holdfast.errors import LeaseLost, Undecodable
+from holdfast.errors import InvalidInput, Undecodable
 from holdfast.storage.runs import Answer, ClaimRow, Saving
 from holdfast.telemetry.events import AttemptEnded, AttemptStarted, Emitter, HookFailed, StillRunning
 from holdfast.telemetry.events import LeaseLost as LeaseWasLost
-from holdfast.worker.asks import Ask, CameTo, Cancel, Fail, RetryLater, Snooze
+from holdfast.worker.asks import Ask
 from holdfast.worker.callers import Caller
 from holdfast.worker.completion import Completion
 from holdfast.worker.context import Context, current
 from holdfast.worker.failures import from_error
 from holdfast.worker.held import Held, Stop
+from holdfast.worker.judging import (
+    NOTHING_TO_KEEP,
+    failure_and_delay,
+    has_done_its_work,
+    raised,
+    returned,
+    stopped,
+)
 from holdfast.worker.kind import Kinds, Style
 from holdfast.worker.notifier import LEADER
 from holdfast.worker.outliving import Outliving
@@ -38,7 +41,6 @@ from holdfast.worker.settler import Ending, Settler
 from holdfast.worker.slots import Slots
 
 Complete = Callable[[Context, Any], Completion]
-_NOTHING_TO_KEEP = Succeeded()
 _PATIENCE_SECONDS = 2.0
 _ON_REQUEST = (Stop.TIMEOUT, Stop.CANCEL)
 HookCall = tuple[str, Callable[..., Any] | None, tuple[object, ...]]
@@ -159,6 +161,8 @@ class Attempts:
             thread = caller.is_still_running(held)
             if thread is not None and not context._is_completed:  # noqa: SLF001  # as below
                 await self._outliving.end(held, thread)
+                if has_done_its_work(held, context, thread):
+                    outcome, error = returned(held, thread.result())
         finally:
             self._free_slot(held, thread)
         if context._is_completed:  # noqa: SLF001  # it was settled in the handler's own transaction
@@ -171,8 +175,12 @@ class Attempts:
         try:
             state = None if isinstance(outcome, Cancelled) else context.saved_state()
         except (TypeError, ValueError, RecursionError) as unstorable:
-            unstorable.add_note("ctx.state must hold what JSON can: numbers, text, lists, dicts")
-            outcome, error = Failed(from_error(unstorable)), unstorable
+            if isinstance(outcome, Failed):
+                context.log.warning("ctx.state is not kept: %s", unstorable)
+            else:
+                told = InvalidInput(f"ctx.state cannot be kept: {unstorable}: give it what JSON can hold")
+                told.__cause__ = unstorable
+                outcome, error = Failed(from_error(told)), told
         self._settler.put(Ending(held, self._decided(held, outcome), state, context, error, self._settled))
 
     async def _outcome(
@@ -189,66 +197,15 @@ class Attempts:
                 await self._hook("on_start", held, held.kind.hooks.on_start, context)
             result = await caller.call(held, context, arguments)
         except asyncio.CancelledError as error:
-            return self._stopped(held, error), error
-        except (Exception, SystemExit) as error:  # noqa: BLE001  # whatever a handler raises ends its attempt, not us
+            return stopped(held, error), error
+        except BaseException as error:  # noqa: BLE001  # whatever a handler raises ends its attempt, not us
             is_stopped = held.stop in _ON_REQUEST and not isinstance(error, Ask)
-            return self._stopped(held, error) if is_stopped else self._raised(held, error), error
-        return self._returned(held, result)
-
-    def _returned(self, held: Held, result: Any) -> tuple[Outcome, BaseException | None]:
-        """A success wins over a cancel request, but not over a timeout: too long is too long."""
-        if held.stop is Stop.TIMEOUT:
-            late = TimeoutError("it returned after its timeout")
-            return self._stopped(held, late), late
-        if result is None:
-            return _NOTHING_TO_KEEP, None
-        encoded = held.kind.signature.encode_result(result)
-        return Succeeded(encoded.text, encoded.flag), None
-
-    @staticmethod
-    def _stopped(held: Held, error: BaseException) -> Outcome:
-        match held.stop:
-            case Stop.TIMEOUT:
-                limit = timedelta(seconds=round(held.overdue_at - held.began, 3))
-                return Failed(Failure(f"took longer than its timeout of {limit}", "timeout", "TimeoutError"))
-            case Stop.CANCEL:
-                return Cancelled(Failure("cancelled on request", "cancelled"))
-            case Stop.SHUTDOWN | Stop.LOST:
-                return Released()
-            case None:
-                # Raised by the handler itself, such as from a task of its own that was cancelled.
-                return Failed(from_error(error))
-
-    @staticmethod
-    def _raised(held: Held, error: Exception | SystemExit) -> Outcome:  # noqa: PLR0911  # a return for each wish
-        match error:
-            case CameTo():
-                return error.outcome
-            case Snooze():
-                return Snoozed(error.delay)
-            case RetryLater():
-                return Failed(from_error(error), error.delay)
-            case Cancel():
-                return Cancelled(Failure(error.reason, "cancelled", "Cancel"))
-            case Fail():
-                return Failed(Failure(error.reason, "handler_error", "Fail"), is_retryable=False)
-            case LeaseLost():
-                return Failed(from_error(error, "lease_lost"))
-        retry = held.kind.retry
-        try:
-            # A job with numbers of its own was enqueued with them: they go before its kind's function.
-            is_chosen = held.row.backoff is None
-            delay = retry.chosen_delay(held.row.attempt, error) if is_chosen else None
-            is_retryable = retry.is_retryable(error)
-        except Exception as worse:  # noqa: BLE001  # a policy is the user's code, too
-            worse.__context__ = error
-            return Failed(from_error(worse))
-        code: Code = getattr(error, "holdfast_code", "handler_error")
-        return Failed(from_error(error, code), delay, is_retryable)
+            return stopped(held, error) if is_stopped else raised(held, error), error
+        return returned(held, result)
 
     @staticmethod
     def _decided(held: Held, outcome: Outcome) -> Transition:
-        if outcome is _NOTHING_TO_KEEP:
+        if outcome is NOTHING_TO_KEEP:
             return SUCCESS  # what most runs come to
         row = held.row
         run = Run(row.attempt, row.max_attempts, from_json(row.backoff))
@@ -296,7 +253,9 @@ class Attempts:
             self._wake(LEADER)
         elif outcome == "released":
             self._wake(held.queue)
-        self._emitter.emit(AttemptEnded(held.fact, outcome, took, *_failure_and_delay(transition)))
+        failure, delay = failure_and_delay(transition)
+        goes_on = outcome in ("retried", "snoozed")
+        self._emitter.emit(AttemptEnded(held.fact, outcome, took, failure, delay if goes_on else None))
         if outcome == "retried":
             self._call_later(held, ("on_failure", hooks.on_failure, (context, error)))
         elif outcome == "failed":
@@ -329,7 +288,9 @@ class Attempts:
             answer = hook(*args)
             if inspect.isawaitable(answer):
                 await answer
-        except (Exception, SystemExit) as error:  # noqa: BLE001  # reported
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:  # noqa: BLE001  # reported
             self._emitter.emit(HookFailed(name, held.row.kind, held.job, error))
 
     def _save_progress(self, held: Held, text: str) -> None:
@@ -341,15 +302,3 @@ class Attempts:
             self._slots.give_back(held.queue)
         else:
             self._outliving.remember(held, thread, self._slots.give_back)
-
-
-def _failure_and_delay(transition: Transition) -> tuple[Failure | None, timedelta | None]:
-    match transition:
-        case RetryJob(delay, failure):
-            return failure, delay
-        case SnoozeJob(delay, failure):
-            return failure, delay
-        case FailJob(failure) | CancelJob(failure):
-            return failure, None
-        case _:
-            return None, None

@@ -44,20 +44,11 @@ class Completion:
         self._retention = retention
         self._async_stack = AsyncExitStack()
         self._stack = ExitStack()
-        self._own: Any = None
 
     async def __aenter__(self) -> Any:
         self._check("begin a transaction")
-        if self._connection is not None:
-            await self._async_stack.enter_async_context(committing(self._connection))
-            self._own = self._connection
-        else:
-            transaction = await self._async_stack.enter_async_context(self._database.transaction())
-            self._own = transaction.connection
-            # psycopg's own block inside of ours: it refuses commit() and rollback() on the connection, each
-            # of which would tear the writes from the completion.
-            await self._async_stack.enter_async_context(self._own.transaction())
-        return self._own
+        block = committing(self._connection, self._database, self._complete)
+        return await self._async_stack.enter_async_context(block)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -66,20 +57,16 @@ class Completion:
             await self._async_stack.__aexit__(kind, error, trace)
             return
         with self._completing():
-            async with self._async_stack:
-                self._check("commit")
-                self._judge(await run_on(self._own, self._statement()))
+            await self._async_stack.aclose()
+
+    async def _complete(self, connection: object) -> None:
+        self._check("commit")
+        self._judge(await run_on(connection, self._statement()))
 
     def __enter__(self) -> Any:
         self._check("begin a transaction")
-        if self._connection is not None:
-            self._stack.enter_context(committing_blocking(self._connection))
-            self._own = self._connection
-        else:
-            transaction = self._stack.enter_context(self._blocking.transaction())
-            self._own = transaction.connection
-            self._stack.enter_context(self._own.transaction())
-        return self._own
+        block = committing_blocking(self._connection, self._blocking, self._complete_blocking)
+        return self._stack.enter_context(block)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -87,9 +74,12 @@ class Completion:
         if error is not None:
             self._stack.__exit__(kind, error, trace)
             return
-        with self._completing(), self._stack:
-            self._check("commit")
-            self._judge(run_on_blocking(self._own, self._statement()))
+        with self._completing():
+            self._stack.close()
+
+    def _complete_blocking(self, connection: object) -> None:
+        self._check("commit")
+        self._judge(run_on_blocking(connection, self._statement()))
 
     @contextmanager
     def _completing(self) -> Iterator[None]:

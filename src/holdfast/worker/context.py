@@ -42,6 +42,7 @@ class Context:
     # Of the class until they are set: most runs never do.
     _state: dict[str, Any] | None = None
     _is_completed = False
+    _has_seen_stop = False
     _own_result: Encoded | None = None
     _own_outcome = "succeeded"
     """What the ledger says of a run that was settled by its own commit."""
@@ -101,9 +102,10 @@ class Context:
     @property
     def is_cancelled(self) -> bool:
         """Whether this run should stop: cancelled, timed out, lost or shutting down. For plain functions,
-        which nobody can interrupt.
+        which nobody can interrupt. One that has seen it ends as cancelled when it returns.
         """
-        return self._held.stop is not None
+        self._has_seen_stop = self._has_seen_stop or self._held.stop is not None
+        return self._has_seen_stop
 
     @property
     def is_lost(self) -> bool:

@@ -1,26 +1,119 @@
-"""Committing on a connection that the handler brought, by the words of its own library."""
+"""A block that commits when it ends: on a connection of ours, or on one that the handler brought, by the words
+of its own library. When it says that it has committed it has, so it is never a part of something larger.
+"""
 
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    asynccontextmanager,
+    contextmanager,
+)
 from typing import Any
 
+from psycopg.pq import TransactionStatus
+
 from holdfast.errors import WrongConnection
+from holdfast.postgres.blocking import BlockingDatabase
+from holdfast.postgres.borrowed import kept_whole, kept_whole_blocking
+from holdfast.postgres.borrowed.kinds import awaited, blocking, closed, described
+from holdfast.postgres.database import Database
 
 _TAKES = "an AsyncSession or AsyncConnection of SQLAlchemy, or a connection of psycopg or asyncpg"
 _TAKES_BLOCKING = "a Session or Connection of SQLAlchemy, a connection of psycopg, or Django's"
 
 
 @asynccontextmanager
-async def committing(connection: Any) -> AsyncIterator[None]:
-    """Commit when the block ends well, roll back when it does not."""
-    if _library(connection) == "asyncpg":
-        async with connection.transaction():
-            yield
-        return
-    if _library(connection) not in ("sqlalchemy", "psycopg"):
-        raise WrongConnection(f"ctx.transaction() takes {_TAKES}, not {type(connection).__name__}")
+async def committing(
+    connection: Any, database: Database, last: Callable[[Any], Awaitable[None]]
+) -> AsyncIterator[Any]:
+    """Gives the connection. Commits when the block ends well, after what `last` writes; else rolls back.
+    Without a connection, on one of `database`.
+    """
+    async with _begun(connection) if connection is not None else _ours(database) as begun:
+        async with kept_whole(begun):
+            yield begun
+        await last(begun)
+
+
+@contextmanager
+def committing_blocking(
+    connection: Any, database: BlockingDatabase, last: Callable[[Any], None]
+) -> Iterator[Any]:
+    """The same for a plain function."""
+    with _begun_blocking(connection) if connection is not None else _ours_blocking(database) as begun:
+        with kept_whole_blocking(begun):
+            yield begun
+        last(begun)
+
+
+@asynccontextmanager
+async def _ours(database: Database) -> AsyncIterator[Any]:
+    async with database.transaction() as transaction:
+        yield transaction.connection
+
+
+@contextmanager
+def _ours_blocking(database: BlockingDatabase) -> Iterator[Any]:
+    with database.transaction() as transaction:
+        yield transaction.connection
+
+
+def _begun(connection: Any) -> AbstractAsyncContextManager[Any]:
     try:
-        yield
+        library = awaited(connection)
+    except WrongConnection as error:
+        raise WrongConnection(f"an async block takes {_TAKES}, not {described(connection)}") from error
+    match library:
+        case "asyncpg":
+            if connection.is_in_transaction():
+                raise _in_transaction(connection)
+            return _with(connection, connection.transaction())
+        case "psycopg":
+            return (
+                _ending(connection) if _has_begun(connection) else _with(connection, connection.transaction())
+            )
+        case "sqlalchemy":
+            _check_bind(connection)
+            return _ending(connection)
+
+
+def _begun_blocking(connection: Any) -> AbstractContextManager[Any]:
+    try:
+        library = blocking(connection)
+    except WrongConnection as error:
+        raise WrongConnection(
+            f"a plain block takes {_TAKES_BLOCKING}, not {described(connection)}"
+        ) from error
+    match library:
+        case "django":
+            return _with_blocking(connection, _atomic(connection))
+        case "psycopg":
+            if _has_begun(connection):
+                return _ending_blocking(connection)
+            return _with_blocking(connection, connection.transaction())
+        case "sqlalchemy":
+            _check_bind(connection)
+            return _ending_blocking(connection)
+
+
+@asynccontextmanager
+async def _with(connection: Any, transaction: AbstractAsyncContextManager[Any]) -> AsyncIterator[Any]:
+    async with transaction:
+        yield connection
+
+
+@contextmanager
+def _with_blocking(connection: Any, transaction: AbstractContextManager[Any]) -> Iterator[Any]:
+    with transaction:
+        yield connection
+
+
+@asynccontextmanager
+async def _ending(connection: Any) -> AsyncIterator[Any]:
+    """The transaction that is open, or that the next statement opens."""
+    try:
+        yield connection
     except BaseException:
         await connection.rollback()
         raise
@@ -28,27 +121,54 @@ async def committing(connection: Any) -> AsyncIterator[None]:
 
 
 @contextmanager
-def committing_blocking(connection: Any) -> Iterator[None]:
-    """The same for a plain function."""
-    if _library(connection) == "django":
-        from django.db import transaction
-
-        with transaction.atomic(using=connection.alias):
-            yield
-        return
-    if _library(connection) not in ("sqlalchemy", "psycopg"):
-        raise WrongConnection(f"ctx.transaction() takes {_TAKES_BLOCKING}, not {type(connection).__name__}")
+def _ending_blocking(connection: Any) -> Iterator[Any]:
     try:
-        yield
+        yield connection
     except BaseException:
         connection.rollback()
         raise
     connection.commit()
 
 
-def _library(connection: object) -> str:
-    for kind in type(connection).__mro__:
-        root = kind.__module__.partition(".")[0]
-        if root in ("asyncpg", "sqlalchemy", "psycopg", "django"):
-            return root
-    return ""
+def _has_begun(connection: Any) -> bool:
+    """Whether psycopg began a transaction by itself, for a statement before the block: that one is the
+    connection's own, and is ended with it. One that somebody will end himself is refused.
+    """
+    if connection.closed and not connection.broken:
+        raise closed(connection)
+    if connection.info.transaction_status is TransactionStatus.IDLE:
+        return False
+    # How many of its transaction() blocks are open, which psycopg does not tell otherwise.
+    if connection.autocommit or connection._num_transactions:  # noqa: SLF001  # see above
+        raise _in_transaction(connection)
+    return True
+
+
+def _check_bind(connection: Any) -> None:
+    """A session that was put onto a connection in a transaction leaves the commit to whoever began it."""
+    bind = connection.get_bind() if hasattr(connection, "get_bind") else None
+    if hasattr(bind, "in_transaction") and bind.in_transaction():
+        raise _in_transaction(connection)
+
+
+def _atomic(connection: Any) -> AbstractContextManager[Any]:
+    from django.db import transaction
+
+    from holdfast.postgres.borrowed import on_django
+
+    on_django.check(connection)
+    if connection.in_atomic_block:
+        raise _in_transaction(connection)
+    if not connection.get_autocommit():
+        raise WrongConnection(
+            "Django's autocommit is off here, so that atomic() commits nothing: call set_autocommit(True) first"
+        )
+    atomic: AbstractContextManager[Any] = transaction.atomic(using=connection.alias)
+    return atomic
+
+
+def _in_transaction(connection: object) -> WrongConnection:
+    return WrongConnection(
+        f"{described(connection)} is in a transaction already, which could be rolled back after this block "
+        "has told of its commit: pass a connection that is in none"
+    )

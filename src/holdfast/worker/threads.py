@@ -48,9 +48,9 @@ class JobThreads:
 def _settle(future: Future[Any], function: Callable[[], Any]) -> None:
     try:
         result = function()
-    except StopIteration as error:
-        # No coroutine can be made to raise it, so whoever awaits this would never be told.
-        told = RuntimeError("the handler raised StopIteration")
+    except (StopIteration, GeneratorExit) as error:
+        # No coroutine can be made to raise them, so whoever awaits this would never be told.
+        told = RuntimeError(f"the handler raised {type(error).__name__}")
         told.__cause__ = error
         future.set_exception(told)
     except BaseException as error:  # noqa: BLE001  # it belongs to whoever waits

@@ -1,0 +1,106 @@
+"""What a run came to, judged by how its handler was left and by what it had been told."""
+
+import inspect
+from concurrent.futures import Future
+from datetime import timedelta
+from time import monotonic
+from typing import Any
+
+from holdfast.domain.duration import compact
+from holdfast.domain.failure import Code, Failure
+from holdfast.domain.outcome import Cancelled, Failed, Outcome, Released, Snoozed, Succeeded
+from holdfast.domain.transition import Cancel as CancelJob
+from holdfast.domain.transition import Fail as FailJob
+from holdfast.domain.transition import Retry as RetryJob
+from holdfast.domain.transition import Snooze as SnoozeJob
+from holdfast.domain.transition import Transition
+from holdfast.errors import LeaseLost
+from holdfast.worker.asks import CameTo, Cancel, Fail, RetryLater, Snooze
+from holdfast.worker.context import Context
+from holdfast.worker.failures import from_error
+from holdfast.worker.held import Held, Stop
+
+NOTHING_TO_KEEP = Succeeded()
+
+
+def returned(held: Held, result: Any) -> tuple[Outcome, BaseException | None]:
+    """A success wins over a cancel request, but not over a timeout: too long is too long, also for one that
+    kept the event loop from noticing.
+    """
+    if held.stop is Stop.TIMEOUT or monotonic() > held.overdue_at:
+        return _overdue(held), TimeoutError("it returned after its timeout")
+    if result is None:
+        return NOTHING_TO_KEEP, None
+    encoded = held.kind.signature.encode_result(result)
+    return Succeeded(encoded.text, encoded.flag), None
+
+
+def stopped(held: Held, error: BaseException) -> Outcome:
+    match held.stop:
+        case Stop.TIMEOUT:
+            return _overdue(held)
+        case Stop.CANCEL:
+            return Cancelled(Failure("cancelled on request", "cancelled"))
+        case Stop.SHUTDOWN | Stop.LOST:
+            return Released()
+        case None:
+            # Raised by the handler itself, such as from a task of its own that was cancelled.
+            return Failed(from_error(error))
+
+
+def raised(held: Held, error: BaseException) -> Outcome:  # noqa: PLR0911  # a return for each wish
+    match error:
+        case CameTo():
+            return error.outcome
+        case Snooze():
+            return Snoozed(error.delay)
+        case RetryLater():
+            return Failed(from_error(error), error.delay)
+        case Cancel():
+            return Cancelled(Failure(error.reason, "cancelled", "Cancel"))
+        case Fail():
+            return Failed(Failure(error.reason, "handler_error", "Fail"), is_retryable=False)
+        case LeaseLost():
+            return Failed(from_error(error, "lease_lost"))
+    retry = held.kind.retry
+    try:
+        # A job with numbers of its own was enqueued with them: they go before its kind's function.
+        is_chosen = held.row.backoff is None
+        delay = retry.chosen_delay(held.row.attempt, error) if is_chosen else None
+        is_retryable = retry.is_retryable(error)
+    except Exception as worse:  # noqa: BLE001  # a policy is the user's code, too
+        worse.__context__ = error
+        return Failed(from_error(worse))
+    code: Code = getattr(error, "holdfast_code", "handler_error")
+    return Failed(from_error(error, code), delay, is_retryable)
+
+
+def has_done_its_work(held: Held, context: Context, thread: "Future[Any]") -> bool:
+    """Nobody can interrupt a plain function: one that never saw that it was to be cancelled has run to its
+    end. One that did see it has returned for that reason.
+    """
+    if held.kind.style != "thread" or held.stop is not Stop.CANCEL or context._has_seen_stop:  # noqa: SLF001  # its other half
+        return False
+    is_over = thread.done() and not thread.cancelled() and thread.exception() is None
+    return is_over and not inspect.isawaitable(thread.result())
+
+
+def failure_and_delay(transition: Transition) -> tuple[Failure | None, timedelta | None]:
+    match transition:
+        case RetryJob(delay, failure):
+            return failure, delay
+        case SnoozeJob(delay, failure):
+            return failure, delay
+        case FailJob(failure) | CancelJob(failure):
+            return failure, None
+        case _:
+            return None, None
+
+
+def _overdue(held: Held) -> Outcome:
+    """Past its own timeout, or the deadline of its job, whichever was earlier."""
+    row = held.row
+    if row.deadline_at is not None and row.deadline_at <= row.timeout_at:
+        return Failed(Failure("ran until its deadline", "deadline_expired", "TimeoutError"))
+    limit = timedelta(seconds=round(held.overdue_at - held.began, 3))
+    return Failed(Failure(f"took longer than its timeout of {compact(limit)}", "timeout", "TimeoutError"))
