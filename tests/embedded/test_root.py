@@ -146,12 +146,13 @@ def test_root_runs_the_server_of_someone_else_as_him_and_leaves_it_his(
     assert {path.stat().st_uid for path in theirs.rglob("*")} == {SOMEONE}
 
 
-@pytest.mark.usefixtures("reachable_binaries")
+@pytest.mark.usefixtures("reachable_binaries", "prepared")
 @pytest.mark.parametrize("number", [NOBODY, SOMEONE], ids=["with a name", "without a name"])
 def test_another_user_of_the_machine_runs_it_as_himself(open_path: Path, number: int) -> None:
     require_namespaces()
     os.chown(open_path, number, number)
-    # Forked, not run: the interpreter itself may be out of his reach, but it is loaded already.
+    # Forked, not run: the interpreter itself may be out of his reach, but what a start uses of it was loaded
+    # when the directory was prepared.
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
