@@ -2,6 +2,8 @@
 .DEFAULT_GOAL := help
 PYTHON ?= python3
 BIN := .venv/bin
+# How many processes run the tests, each with a Postgres of its own.
+JOBS ?= 2
 
 .PHONY: help demo test test-machine check lint types layers bench bench-flows bench-peers bench-soak schema lock clean
 
@@ -20,10 +22,10 @@ demo: .venv/ready  ## a small shop on a private Postgres; KEEP=1 leaves it runni
 	@$(BIN)/python -m demo $(if $(KEEP),--keep)
 
 test: .venv/ready  ## the tests that need only python3 and make
-	@$(BIN)/python -m pytest -m "not machine" $(ARGS)
+	@$(BIN)/python -m pytest -m "not machine" --numprocesses $(JOBS) $(ARGS)
 
 test-machine: .venv/ready  ## the tests that need more (see scripts/install-machine-tools)
-	@$(BIN)/python -m pytest -m machine $(ARGS)
+	@$(BIN)/python -m pytest -m machine --numprocesses $(JOBS) $(ARGS)
 
 check: lint types layers test  ## lint, types, import layers, tests
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from shutil import disk_usage
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import psycopg
 import pytest
@@ -42,6 +43,13 @@ def pytest_configure() -> None:
     # Hundreds of interpreters are started: without bytecode each of them would compile the package.
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    from support.spreading import Spreading
+
+    return Spreading(config, log)
 
 
 def pytest_collection_finish() -> None:
