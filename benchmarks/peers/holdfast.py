@@ -1,5 +1,8 @@
-"""Holdfast. Claims and settles are batched by themselves; nothing is tuned."""
+"""Holdfast as a program of its own, by `app.run_worker()`. It batches by itself, nothing is tuned."""
 
+import asyncio
+import os
+import signal
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -10,6 +13,7 @@ from holdfast import App
 from holdfast.job import Job
 from holdfast.postgres.options import PoolOptions
 from holdfast.storage.runs import Retention
+from holdfast.telemetry.events import Event, WorkerStarted
 from holdfast.worker.options import WorkerOptions
 
 
@@ -37,10 +41,21 @@ class Holdfast:
         options = WorkerOptions(
             queues=dict.fromkeys(names, concurrency), retention=Retention(succeeded=self.keep)
         )
-        async with App(dsn) as app:
+        started = asyncio.Event()
+
+        def listen(event: Event) -> None:
+            if isinstance(event, WorkerStarted):
+                started.set()
+
+        async with App(dsn, readers=[listen]) as app:
             _job(app, handle)
-            async with app.worker(options=options):
+            running = asyncio.create_task(app.run_worker(options=options))
+            await started.wait()
+            try:
                 yield
+            finally:
+                os.kill(os.getpid(), signal.SIGTERM)
+                await running
 
 
 class _Producer:

@@ -213,15 +213,22 @@ class Attempts:
 
     def _settled(self, ending: Ending, answer: Answer, outcome: str | None) -> None:
         held = ending.held
-        self.held.pop(held.run, None)
+        self._forget(held)
         if answer == "lost":
             doing = f"settle as {type(ending.transition).__name__.lower()}"
             self._say_lost(held, ending.context, doing)
         elif outcome is not None:
             self._say_ended(held, ending.context, ending.transition, outcome, ending.error)
 
-    def _after_own_commit(self, held: Held, context: Context, error: BaseException | None) -> None:
+    def _forget(self, held: Held) -> None:
+        """Its task knows its context, which knows it: left together, only the garbage collector would find
+        them, and it would have to for every job.
+        """
         self.held.pop(held.run, None)
+        held.task = None
+
+    def _after_own_commit(self, held: Held, context: Context, error: BaseException | None) -> None:
+        self._forget(held)
         if error is not None:
             context.log.error(
                 "raised after ctx.transaction() had completed the job; it is not tried again", exc_info=error
@@ -266,7 +273,7 @@ class Attempts:
             )
 
     def _say_lost(self, held: Held, context: Context, doing: str) -> None:
-        self.held.pop(held.run, None)
+        self._forget(held)
         self._emitter.emit(LeaseWasLost(held.fact, doing))
         self._call_later(held, ("on_lease_lost", held.kind.hooks.on_lease_lost, (context,)))
 
