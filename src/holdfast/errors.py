@@ -31,6 +31,7 @@ HoldfastError
 ├── ScheduleNotFound             there is no schedule of that name, or no such scope of it
 ├── ScheduleConflict             the name belongs to a schedule of the other sort: declared, or stored
 ├── LeaseLost                    this run was taken away: nothing of it can be written any more
+├── TransactionEnded             a block that commits by itself was left in another transaction than its own
 ├── ProcessDied                  the child process of an attempt ended before its handler did
 ├── SchemaError                  code and database do not fit
 │   ├── SchemaOutdated           the database is behind: run "holdfast migrate"
@@ -39,7 +40,7 @@ HoldfastError
 │   ├── CodeOutdated             the database needs a newer Holdfast
 │   ├── MigrationFailed          a migration was rolled back
 │   ├── MigrationBlocked         its locks were not free in time; may be tried again
-│   └── MissingPrivilege         this role may not do that to the schema
+│   └── MissingPrivilege         this role may not do that to the schema; a StatementFailed too
 └── EmbeddedError                the private Postgres cannot run
     ├── BinariesNotFound         no Postgres for this platform
     ├── DataDirectoryError       the data directory cannot be used
@@ -91,7 +92,9 @@ class InvalidMigration(InvalidInput):
 
 
 class WrongConnection(InvalidInput, TypeError):
-    """A connection that this call cannot run on: of an unknown kind, or of the other colour."""
+    """A connection that this call cannot run on: of an unknown kind or of the other colour; and for a block
+    that commits, one in autocommit or in a transaction of somebody else's.
+    """
 
 
 class InvalidArguments(InvalidInput, TypeError):
@@ -273,6 +276,17 @@ class LeaseLost(HoldfastError):
         )
 
 
+class TransactionEnded(HoldfastError):
+    """A job that meets it fails for good: what was committed would be written again."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the transaction of this block was committed or rolled back inside of it, so that the block's "
+            "writes and its end cannot be one commit; what was committed stays, and it is not tried again: "
+            "leave commit and rollback to the block, and use a savepoint for what may fail"
+        )
+
+
 class ProcessDied(HoldfastError):
     """A failed attempt; the worker goes on. A `returncode` below zero is the number of a signal."""
 
@@ -354,10 +368,12 @@ class MigrationBlocked(SchemaError):
         )
 
 
-class MissingPrivilege(SchemaError):
+class MissingPrivilege(SchemaError, StatementFailed):
     def __init__(self, *, schema: str, reason: str, remedy: str) -> None:
         self.schema, self.reason, self.remedy = schema, reason, remedy
-        super().__init__(f'this role lacks a right on database schema "{schema}" ({reason}): {remedy}')
+        super().__init__(
+            f'this role lacks a right on database schema "{schema}" ({reason}): {remedy}', sqlstate="42501"
+        )
 
 
 class EmbeddedError(HoldfastError):

@@ -252,9 +252,11 @@ async def test_a_commit_that_took_place_is_no_failure_though_its_answer_was_lost
     @app.flow
     async def booking(flow: Flow) -> str:
         try:
-            async with await Cut.connect(books) as own, flow.transaction("book", conn=own) as conn:
-                if conn is not None:
-                    await conn.execute("insert into deed values ('paid')")
+            async with await Cut.connect(books) as own:
+                await own.execute("select 1")  # begins a transaction, which the block ends by commit()
+                async with flow.transaction("book", conn=own) as conn:
+                    if conn is not None:
+                        await conn.execute("insert into deed values ('paid')")
         except StepFailed:
             await flow.step("apologise", str)
             return "refused"
@@ -262,6 +264,29 @@ async def test_a_commit_that_took_place_is_no_failure_though_its_answer_was_lost
 
     async with working(app):
         assert await (await booking.enqueue()).result(timeout="30s") == "booked"
+    assert next(cuts, None) is None
+    with psycopg.connect(books) as connection:
+        assert connection.execute("select count(*) from deed").fetchone() == (1,)
+
+
+@pytest.mark.parametrize("is_own", [True, False])
+async def test_a_transaction_that_was_ended_inside_has_failed_and_never_runs_again(
+    app: App, books: str, is_own: bool
+) -> None:
+    @app.flow(retry=Retry(max_attempts=3, backoff="0s"))
+    async def booking(flow: Flow) -> None:
+        async with (
+            await psycopg.AsyncConnection.connect(books, autocommit=True) as own,
+            flow.transaction("book", conn=own if is_own else None) as conn,
+        ):
+            assert conn is not None
+            await conn.execute("insert into deed values ('paid')")
+            await conn.execute("commit")
+            raise ConnectionError
+
+    async with working(app):
+        with pytest.raises(JobEnded, match="committed or rolled back inside of it"):
+            await (await booking.enqueue()).result(timeout="30s")
     with psycopg.connect(books) as connection:
         assert connection.execute("select count(*) from deed").fetchone() == (1,)
 

@@ -60,6 +60,44 @@ async def test_a_commit_or_rollback_inside_is_refused_and_nothing_is_written(
         assert observer.execute("select count(*) from paid").fetchone() == (0,)
 
 
+@pytest.mark.parametrize("is_raising", [True, False])
+@pytest.mark.parametrize("is_async", [True, False])
+async def test_a_commit_that_is_sent_as_text_fails_the_job_for_good_as_it_would_write_twice(
+    dsn: str, is_async: bool, is_raising: bool
+) -> None:
+    app = App(dsn)
+    with psycopg.connect(dsn, autocommit=True) as observer:
+        observer.execute("create table paid (job bigint)")
+
+        async def awaited(ctx: Context) -> None:
+            async with ctx.transaction() as conn:
+                await conn.execute("insert into paid values (%s)", [ctx.job.id])
+                await conn.execute("commit")
+                if is_raising:
+                    raise ConnectionError("the bank is away")
+
+        def plain(ctx: Context) -> None:
+            with ctx.transaction() as conn:
+                conn.execute("insert into paid values (%s)", [ctx.job.id])
+                conn.execute("commit")
+                if is_raising:
+                    raise ConnectionError("the bank is away")
+
+        function: Any = awaited if is_async else plain
+        pay = app.job(name="pay", retry=Retry(max_attempts=3, backoff="0s"))(function)
+
+        @app.job
+        async def follow(ctx: Context) -> None:
+            async with ctx.transaction() as conn:
+                await conn.execute("insert into paid values (%s)", [ctx.job.id])
+
+        async with app, app.worker():
+            with pytest.raises(JobEnded, match="TransactionEnded"):
+                await (await pay.enqueue()).result("20s")
+            await (await follow.enqueue()).result("20s")
+        assert observer.execute("select array_agg(job order by job) from paid").fetchone() == ([1, 2],)
+
+
 async def test_what_is_returned_after_the_commit_is_not_kept_and_the_handle_gives_none(dsn: str) -> None:
     app = App(dsn)
 

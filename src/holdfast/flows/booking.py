@@ -54,14 +54,8 @@ class Booking:
         return connection
 
     async def _begin(self) -> None:
-        if self._connection is not None:
-            await self._stack.enter_async_context(committing(self._connection))
-        else:
-            transaction = await self._stack.enter_async_context(self._database.transaction())
-            self._connection = transaction.connection
-            # psycopg's own block inside of ours: it refuses commit() and rollback() on the connection, each
-            # of which would tear the writes from the checkpoint.
-            await self._stack.enter_async_context(self._connection.transaction())
+        block = committing(self._connection, self._database, self._write)
+        self._connection = await self._stack.enter_async_context(block)
         self._stack.enter_context(inside(self._replay, self._name))
 
     async def __aexit__(
@@ -73,7 +67,7 @@ class Booking:
             await self._roll_back(error)
             return
         try:
-            await self._commit()
+            await self._stack.aclose()
         except Exception as failure:
             await self._failed(failure)
             raise
@@ -94,15 +88,14 @@ class Booking:
         if isinstance(error, Fail) or not isinstance(error, (Ask, LeaseLost)):
             await self._replay.fail(self._name, "transaction", error, place=self._place)
 
-    async def _commit(self) -> None:
+    async def _write(self, connection: object) -> None:
         replay = self._replay
-        async with self._stack:
-            replay.path.check()
-            writing = Writing(
-                replay.fence, self._name, "transaction", self._value, place=self._place, code=replay.code
-            )
-            if not await run_on(self._connection, checkpoint(replay.recorder.schema, [writing])):
-                raise lost(replay.fence, f'commit "{self._name}"')
+        replay.path.check()
+        writing = Writing(
+            replay.fence, self._name, "transaction", self._value, place=self._place, code=replay.code
+        )
+        if not await run_on(connection, checkpoint(replay.recorder.schema, [writing])):
+            raise lost(replay.fence, f'commit "{self._name}"')
 
     async def of(
         self, function: Callable[..., Awaitable[Any]], typed: Typed, *args: Any, **kwargs: Any

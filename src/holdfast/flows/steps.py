@@ -15,7 +15,7 @@ from holdfast.domain.duration import LONGEST, compact, duration
 from holdfast.domain.failure import Failure
 from holdfast.domain.flow import Recorded
 from holdfast.domain.retry import Retry
-from holdfast.errors import InvalidInput, StepFailed
+from holdfast.errors import InvalidInput, StepFailed, TransactionEnded
 from holdfast.worker.asks import Fail, RetryLater
 from holdfast.worker.failures import from_error
 from holdfast.worker.threads import JobThreads
@@ -191,7 +191,7 @@ class Open:
 
 def after_failure(retry: Retry | None, failures: int, error: Exception, luck: float) -> Again | Final | Open:
     """What follows from the n-th failure of a step."""
-    if isinstance(error, Fail):
+    if isinstance(error, (Fail, TransactionEnded)):
         return Final()
     if retry is None:
         return Again(error.delay) if isinstance(error, RetryLater) and error.delay is not None else Open()

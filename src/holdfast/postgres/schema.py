@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from holdfast.errors import InvalidSchemaName
+from holdfast.errors import InvalidSchemaName, MissingPrivilege, SchemaNotFound
 
 _ALLOWED = re.compile(r"(?!pg_)[a-z][a-z0-9_]{0,39}")
 
@@ -38,3 +38,19 @@ NOT_FOUND = frozenset(
     }
 )
 """The SQLSTATEs of a statement that names what is not there, as in a database that was never migrated."""
+
+FORBIDDEN = "42501"
+"""The SQLSTATE of a statement that its role may not run."""
+
+
+def misfit(sqlstate: str | None, reason: str, schema: Schema) -> SchemaNotFound | MissingPrivilege | None:
+    """What it says of the schema that a statement of ours failed, if it says anything."""
+    if sqlstate in NOT_FOUND:
+        return SchemaNotFound(schema=schema.name, reason=reason, sqlstate=sqlstate)
+    if sqlstate == FORBIDDEN:
+        remedy = (
+            f"its owner must grant usage on schema {schema.quoted} and rights on what is in it, as "
+            "docs/how-to/least-privilege.md lists them for workers and producers"
+        )
+        return MissingPrivilege(schema=schema.name, reason=reason, remedy=remedy)
+    return None

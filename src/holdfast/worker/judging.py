@@ -14,7 +14,7 @@ from holdfast.domain.transition import Fail as FailJob
 from holdfast.domain.transition import Retry as RetryJob
 from holdfast.domain.transition import Snooze as SnoozeJob
 from holdfast.domain.transition import Transition
-from holdfast.errors import LeaseLost
+from holdfast.errors import LeaseLost, TransactionEnded
 from holdfast.worker.asks import CameTo, Cancel, Fail, RetryLater, Snooze
 from holdfast.worker.context import Context
 from holdfast.worker.failures import from_error
@@ -62,6 +62,8 @@ def raised(held: Held, error: BaseException) -> Outcome:  # noqa: PLR0911  # a r
             return Failed(Failure(error.reason, "handler_error", "Fail"), is_retryable=False)
         case LeaseLost():
             return Failed(from_error(error, "lease_lost"))
+        case TransactionEnded():
+            return Failed(from_error(error), is_retryable=False)
     retry = held.kind.retry
     try:
         # A job with numbers of its own was enqueued with them: they go before its kind's function.

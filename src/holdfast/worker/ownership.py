@@ -1,5 +1,5 @@
-"""A block that commits when it ends: on a connection of ours, or on one that the handler brought, by the words
-of its own library. When it says that it has committed it has, so it is never a part of something larger.
+"""A block that commits when it ends: on a connection of ours, or on one that the handler brought, by the
+words of its own library. When it says that it has committed it has: it is never a part of something larger.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -146,7 +146,7 @@ def _has_begun(connection: Any) -> bool:
 
 def _check_bind(connection: Any) -> None:
     """A session that was put onto a connection in a transaction leaves the commit to whoever began it."""
-    bind = connection.get_bind() if hasattr(connection, "get_bind") else None
+    bind: Any = connection.get_bind() if hasattr(connection, "get_bind") else None
     if hasattr(bind, "in_transaction") and bind.in_transaction():
         raise _in_transaction(connection)
 
@@ -161,7 +161,7 @@ def _atomic(connection: Any) -> AbstractContextManager[Any]:
         raise _in_transaction(connection)
     if not connection.get_autocommit():
         raise WrongConnection(
-            "Django's autocommit is off here, so that atomic() commits nothing: call set_autocommit(True) first"
+            "Django's autocommit is off here, where atomic() commits nothing: call set_autocommit(True) first"
         )
     atomic: AbstractContextManager[Any] = transaction.atomic(using=connection.alias)
     return atomic

@@ -6,5 +6,6 @@ our tables, since only we can say what to do about it.
 """
 
 from holdfast.postgres.borrowed.run import run_on, run_on_blocking
+from holdfast.postgres.borrowed.savepoint import kept_whole, kept_whole_blocking
 
-__all__ = ["run_on", "run_on_blocking"]
+__all__ = ["kept_whole", "kept_whole_blocking", "run_on", "run_on_blocking"]

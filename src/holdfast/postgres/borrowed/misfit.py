@@ -1,15 +1,14 @@
-"""When Postgres does not know what a statement of ours names: the connection is to another database, or to
-one that has not been migrated. The one failure in which the caller's driver cannot tell him what to do.
+"""When Postgres does not know what a statement of ours names, or forbids it: the connection is to another
+database, to one that was not migrated, or of a role without rights. There the caller's driver cannot tell
+him what to do.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from holdfast.errors import MissingPrivilege, SchemaError, SchemaNotFound
-from holdfast.postgres.schema import NOT_FOUND, Schema
+from holdfast.postgres.schema import misfit
 from holdfast.postgres.statement import Statement
 
-_FORBIDDEN = "42501"
 _DEPTH = 5
 
 
@@ -19,24 +18,13 @@ def explained(statement: Statement[object]) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        sqlstate, reason = _told(error)
-        if sqlstate is not None and (meaning := _misfit(sqlstate, reason, statement.schema)):
+        sqlstate, reason = told(error)
+        if statement.schema is not None and (meaning := misfit(sqlstate, reason, statement.schema)):
             raise meaning from error
         raise
 
 
-def _misfit(sqlstate: str, reason: str, schema: Schema | None) -> SchemaError | None:
-    if schema is None:
-        return None
-    if sqlstate in NOT_FOUND:
-        return SchemaNotFound(schema=schema.name, reason=reason, sqlstate=sqlstate)
-    if sqlstate == _FORBIDDEN:
-        remedy = f"its owner must grant usage on schema {schema.quoted} and rights on all that is in it"
-        return MissingPrivilege(schema=schema.name, reason=reason, remedy=remedy)
-    return None
-
-
-def _told(error: BaseException) -> tuple[str | None, str]:
+def told(error: BaseException) -> tuple[str | None, str]:
     """The code of Postgres and its sentence, from under the wrappings of SQLAlchemy (`orig`) and Django."""
     current: BaseException | None = error
     for _ in range(_DEPTH):

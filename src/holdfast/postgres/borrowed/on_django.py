@@ -29,14 +29,14 @@ class DjangoConnection(Protocol):
 
 
 def fetch_blocking(connection: DjangoConnection, statement: Statement[object]) -> Rows:
-    _check(connection)
+    check(connection)
     with connection.cursor() as cursor:
         _keep_time_zones(cursor.cursor)
         cursor.execute(statement.text, written_into_text(statement.params))
         return cursor.fetchall() if cursor.description is not None else []
 
 
-def _check(connection: DjangoConnection) -> None:
+def check(connection: DjangoConnection) -> None:
     # Django's caches are behind the same proxy class as its connections, and have no vendor.
     vendor = getattr(connection, "vendor", None)
     if vendor is None:
