@@ -1,5 +1,6 @@
 """`holdfast worker` as a real process, in a folder with an app whose jobs wait for files."""
 
+import json
 import os
 import signal
 import subprocess
@@ -8,6 +9,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+
+import psycopg
 
 APP = """
 import asyncio
@@ -99,3 +102,25 @@ def worker_process(folder: Path, dsn: str, *arguments: str) -> Iterator[WorkerPr
     finally:
         worker.process.kill()
         worker.process.wait()
+
+
+Start = Callable[..., WorkerProcess]
+
+
+def enqueue(conn: psycopg.Connection, kind: str, queue: str = "default", **args: object) -> int:
+    """By the SQL function, as another program would."""
+    row = conn.execute(
+        "select holdfast.enqueue(%s, %s::jsonb, queue => %s)", [kind, json.dumps(args), queue]
+    ).fetchone()
+    assert row
+    return int(row[0])
+
+
+def reach(worker: WorkerProcess, conn: psycopg.Connection, job: int, state: str) -> None:
+    worker.wait_until(lambda: state_and_attempt(conn, job)[0] == state, f"{state} job")
+
+
+def state_and_attempt(conn: psycopg.Connection, job: int) -> tuple[str, int]:
+    row = conn.execute("select state, attempt from holdfast.jobs where id = %s", [job]).fetchone()
+    assert row
+    return row[0], row[1]

@@ -1,7 +1,9 @@
 """What a supervisor and its workers say to each other, over one socket for each worker.
 
-A worker says once that it has started. The supervisor says `DRAIN` and `HURRY`; its end, however it comes,
-closes the socket, and means `DRAIN` too: nobody is left behind by a supervisor that was killed.
+A worker says once that it has started, and with `--once` that it has nothing left to do: without that word
+no end is taken for one that was wanted, whatever its exit code. The supervisor says `DRAIN` and `HURRY`; its
+end, however it comes, closes the socket, and means `DRAIN` too: nobody is left behind by a supervisor that
+was killed.
 """
 
 import os
@@ -13,6 +15,7 @@ from contextlib import suppress
 VARIABLE = "HOLDFAST_SUPERVISOR_FD"
 
 STARTED = b"s"
+FINISHED = b"f"
 DRAIN = b"d"
 HURRY = b"h"
 
@@ -33,9 +36,9 @@ class Supervised:
         connection.set_inheritable(False)
         return cls(connection)
 
-    def say_started(self) -> None:
+    def say(self, word: bytes) -> None:
         with suppress(OSError):  # it is gone, as the listener sees
-            self._connection.sendall(STARTED)
+            self._connection.sendall(word)
 
     def listen(self, on_order: Callable[[bytes], None]) -> None:
         """Call back from a thread, which a handler that blocks the event loop does not hold up."""

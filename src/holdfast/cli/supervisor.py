@@ -11,7 +11,7 @@ from datetime import timedelta
 from time import monotonic
 
 from holdfast.cli.exits import Exit
-from holdfast.cli.supervised import DRAIN, HURRY, VARIABLE
+from holdfast.cli.supervised import DRAIN, FINISHED, HURRY, STARTED, VARIABLE
 from holdfast.domain.duration import compact
 from holdfast.telemetry.log import say
 
@@ -33,11 +33,14 @@ class Place:
         self._line: socket.socket | None = None
         self.pid: int | None = None
         self.started = asyncio.Event()
+        self.has_finished = False
 
     async def live(self) -> int:
         """Start a process, and answer how it ended. Leaving early closes the line, and the process drains."""
         ours, theirs = socket.socketpair()
         ours.setblocking(False)
+        loop = asyncio.get_running_loop()
+        self.has_finished = False
         with ours:
             self._line = ours
             with theirs:
@@ -49,20 +52,38 @@ class Place:
                     process_group=0,
                 )
             self.pid = process.pid
-            with suppress(OSError):
-                if await asyncio.get_running_loop().sock_recv(ours, 1):
-                    self.started.set()
-            return await process.wait()
+            loop.add_reader(ours, self._hear, ours)
+            try:
+                # Not until the line is closed: what the process has forked may hold it open for ever.
+                return await process.wait()
+            finally:
+                self._hear(ours)
+                loop.remove_reader(ours)
 
     def tell(self, order: bytes) -> None:
         if self._line is not None:
             with suppress(OSError):
                 self._line.send(order)
 
+    def _hear(self, line: socket.socket) -> None:
+        try:
+            words = line.recv(16)
+        except BlockingIOError:
+            return
+        except ConnectionError:
+            words = b""
+        if not words:
+            asyncio.get_running_loop().remove_reader(line)
+        if STARTED in words:
+            self.started.set()
+        if FINISHED in words:
+            self.has_finished = True
+
 
 class Supervisor:
     """The first process goes ahead: what it cannot do at all, such as import the app or reach the database,
-    ends everything at once, with one message and not one for each process.
+    ends everything at once, with one message and not one for each process. From when it is up there are as
+    many processes as were asked for, until the supervisor is told to end.
     """
 
     def __init__(self, command: Sequence[str], processes: int) -> None:
@@ -70,7 +91,7 @@ class Supervisor:
         self._stopping = asyncio.Event()
 
     async def run(self) -> int:
-        """Until all processes have ended by themselves; answers the exit code for the whole."""
+        """Until all processes have ended as they should; answers the exit code for the whole."""
         loop = asyncio.get_running_loop()
         for number in _SIGNALS:
             loop.add_signal_handler(number, self._ask)
@@ -98,14 +119,16 @@ class Supervisor:
             code = await place.live()
             if self._stopping.is_set():
                 return Exit.OK if code in _INTERRUPTED else code
-            if code == Exit.OK or not place.started.is_set():
+            if place.has_finished and code == Exit.OK:
                 return code
+            if self._is_hopeless(code):
+                return self._told(code)
             if monotonic() - began >= _SOUND_SECONDS:
                 pause = _FIRST_PAUSE
             say(
                 _log,
                 logging.WARNING,
-                "worker process died, another takes its place",
+                f"worker process {'died' if code else 'ended unasked'}, another takes its place",
                 pid=place.pid,
                 by=_cause(code),
                 after=compact(timedelta(seconds=pause)),
@@ -115,6 +138,19 @@ class Supervisor:
                     await self._stopping.wait()
             pause = min(pause * 2, _LONGEST_PAUSE)
         return Exit.OK
+
+    def _is_hopeless(self, code: int) -> bool:
+        """Whether no process could start so far, and this one has given up by itself: being killed, such as
+        for want of memory, says nothing about the next one.
+        """
+        return not self._places[0].started.is_set() and code >= 0 and code != Exit.INTERRUPTED
+
+    @staticmethod
+    def _told(code: int) -> int:
+        """A process that failed has said why, unless it takes its end for a success."""
+        if code == Exit.OK:
+            _log.error("worker process ended with exit code 0 before it was up: look at what its import does")
+        return code or Exit.FAILED
 
 
 def _cause(code: int) -> str:

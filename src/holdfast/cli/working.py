@@ -14,7 +14,7 @@ from types import FrameType
 from typing import Any
 
 from holdfast.app import App
-from holdfast.cli.supervised import HURRY, Supervised
+from holdfast.cli.supervised import FINISHED, HURRY, STARTED, Supervised
 from holdfast.domain.duration import compact
 from holdfast.errors import DatabaseError
 from holdfast.storage.idleness import is_idle
@@ -79,9 +79,11 @@ async def _watch(
 ) -> None:
     await worker.started.wait()
     if supervised is not None:
-        supervised.say_started()
+        supervised.say(STARTED)
     while wishes.once and not worker.stopping.draining.is_set():
         if worker.id is not None and await _is_idle(app, worker.id, options):
+            if supervised is not None:
+                supervised.say(FINISHED)
             worker.stopping.draining.set()
         await asyncio.sleep(_LOOK_SECONDS)
 
