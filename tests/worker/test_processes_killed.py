@@ -210,29 +210,62 @@ async def test_a_worker_that_is_cancelled_in_a_hurry_leaves_nothing(times: int) 
     assert children() == []
 
 
+# With threads, as every worker has: Linux ends them one by one, and the files that they share with the last.
 WORKER = """
-import asyncio, sys
+import asyncio, os, signal, sys, threading, time
 sys.path.insert(0, sys.argv[1])
 from holdfast.worker.processes import Processes
 from worker import handlers_for_processes as handlers
 from worker.calling import Run
 
 async def main():
-    async with Processes() as processes:
-        await Run.of(getattr(handlers, sys.argv[2])).on(processes, started=sys.argv[3])
+    async with Processes() as processes, asyncio.TaskGroup() as group:
+        for place in sys.argv[3:]:
+            group.create_task(Run.of(getattr(handlers, sys.argv[2])).on(processes, started=place))
+        await asyncio.to_thread(after_they_began)
 
+def after_they_began():
+    while not all(map(os.path.exists, sys.argv[3:])):
+        time.sleep(0.01)
+    print(os.fork() or signal.pause() if fork else 0, flush=True)
+
+fork = False
+for _ in range(8):
+    threading.Thread(target=time.sleep, args=[600], daemon=True).start()
 asyncio.run(main())
 """
 
 
-@pytest.mark.parametrize("name", ["hog_the_interpreter", "ignore_signals", "start_others"])
-async def test_children_do_not_outlive_a_worker_that_is_killed(name: str, place: Path) -> None:
+async def families_of_a_killed_worker(code: str, name: str, places: list[Path]) -> tuple[list[int], int]:
+    """The processes that handlers have written down, and its own fork, after the death of a worker."""
     tests = str(Path(__file__).parents[1])
-    command = [sys.executable, "-c", WORKER, tests, name, str(place)]
-    with subprocess.Popen(command) as worker:  # noqa: ASYNC220  # takes a millisecond
+    command = [sys.executable, "-c", code, tests, name, *map(str, places)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as worker:  # noqa: ASYNC220  # takes a millisecond
         try:
-            family = await numbers_in(place)
+            assert worker.stdout
+            async with asyncio.timeout(60):
+                fork = int(await asyncio.to_thread(worker.stdout.readline))
+            family = [pid for place in places for pid in await numbers_in(place)]
             assert all(map(is_alive, family))
         finally:
             worker.kill()
+    return family, fork
+
+
+@pytest.mark.parametrize("name", ["hog_the_interpreter", "ignore_signals", "start_others"])
+async def test_children_do_not_outlive_a_worker_that_is_killed(name: str, tmp_path: Path) -> None:
+    places = [tmp_path / f"started-{number}" for number in range(3)]
+    family, _ = await families_of_a_killed_worker(WORKER, name, places)
     await until(lambda: not any(map(is_alive, family)))
+
+
+@pytest.mark.parametrize("name", ["hog_the_interpreter", "start_others"])
+async def test_a_fork_of_the_worker_that_lives_on_keeps_no_child_alive(name: str, place: Path) -> None:
+    """Such as one of multiprocessing, which has all of the worker's files."""
+    forking = WORKER.replace("fork = False", "fork = True")
+    family, fork = await families_of_a_killed_worker(forking, name, [place])
+    try:
+        assert is_alive(fork)
+        await until(lambda: not any(map(is_alive, family)))
+    finally:
+        os.kill(fork, signal.SIGKILL)

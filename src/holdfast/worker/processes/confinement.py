@@ -8,10 +8,11 @@ import logging
 import logging.handlers
 import os
 import resource
+import select
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 _PR_SET_PDEATHSIG = 1
@@ -22,18 +23,29 @@ _POLITE = (signal.SIGINT, signal.SIGTERM)
 def die_with(parent: int, lifeline: int) -> None:
     """Nothing of us outlives the worker, even if a handler holds the interpreter for ever. `lifeline` is a
     pipe that only the worker can write to: when it hangs up, Linux itself kills our process group, and with
-    it what handlers have started. Should that not work here, Linux kills us alone; elsewhere the end of the
-    connection has to do.
+    it what handlers have started. Only where that cannot be had, Linux kills us alone; elsewhere the end of
+    the connection has to do.
+
+    Never both: the worker's threads die one by one, and Linux takes the end of the one that started us for
+    our parent's, before the last one closes the files. Killed by the first, we would not be there to hear
+    the second.
     """
     os.set_inheritable(lifeline, False)  # noqa: FBT003  # its only form
     if sys.platform == "linux":
-        with suppress(OSError):
+        try:
             fcntl.fcntl(lifeline, fcntl.F_SETOWN, -os.getpgrp())
             fcntl.fcntl(lifeline, fcntl.F_SETSIG, signal.SIGKILL)
             fcntl.fcntl(lifeline, fcntl.F_SETFL, os.O_ASYNC)
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it died before we had asked
+        except OSError:
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent or _has_hung_up(lifeline):  # it died before we had asked
         os._exit(1)
+
+
+def _has_hung_up(lifeline: int) -> bool:
+    poll = select.poll()
+    poll.register(lifeline, select.POLLIN)
+    return bool(poll.poll(0))
 
 
 def die() -> NoReturn:

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from holdfast.errors import ProcessDied
 from holdfast.worker.held import Stop
+from holdfast.worker.processes import lifelines
 from holdfast.worker.processes.messages import (
     LENGTH,
     Begun,
@@ -106,11 +107,14 @@ class Child:
             self._give(answer)
 
     async def _lived(self) -> int:
-        """Started on the event loop's own thread, which is the one whose end Linux takes for our death."""
+        """Started on the event loop's own thread: should a child have to make do without its lifeline, that
+        is the thread whose end Linux takes for our death.
+        """
         ours, theirs = socket.socketpair()
         their_lifeline, our_lifeline = os.pipe()
         with ExitStack() as kept, ExitStack() as inherited:
-            kept.callback(os.close, our_lifeline)
+            kept.callback(lifelines.end, our_lifeline)
+            lifelines.hold(our_lifeline)
             inherited.callback(os.close, their_lifeline)
             inherited.callback(theirs.close)
             reader, writer = await _connected(ours)

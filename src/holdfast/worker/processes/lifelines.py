@@ -1,0 +1,27 @@
+"""The worker's ends of the pipes whose closing kills its children. Nobody else may hold one: what is executed
+closes it, and what is forked, such as by multiprocessing in a handler, does so here.
+"""
+
+import os
+from contextlib import suppress
+
+_held: set[int] = set()
+
+
+def hold(lifeline: int) -> None:
+    _held.add(lifeline)
+
+
+def end(lifeline: int) -> None:
+    """Forgotten first: a fork in between must not close a file that got the same number."""
+    _held.discard(lifeline)
+    os.close(lifeline)
+
+
+def _close_in_fork() -> None:
+    while _held:
+        with suppress(OSError):
+            os.close(_held.pop())
+
+
+os.register_at_fork(after_in_child=_close_in_fork)
