@@ -219,7 +219,7 @@ def test_what_cannot_be_done_is_said_with_an_exit_code(left: Left, capsys: Captu
     assert "is waiting: only one that has failed" in capsys.readouterr().err
     assert main(["flows", "emit", "packed:1", "{by: eve}"]) == 2
     assert "is no JSON" in capsys.readouterr().err
-    assert main(["flows", "emit", "packed:1", "NaN"]) == 1
+    assert main(["flows", "emit", "packed:1", "NaN"]) == 2
     assert "NaN or infinity" in capsys.readouterr().err
     for wrong in (["emit", ""], ["emit", "packed:1", "--keep", "0s"], ["emit", "packed:1", "--keep", "soon"]):
         assert main(["flows", *wrong]) == 2

@@ -10,7 +10,7 @@ from holdfast.cli.migrate import migrate
 from holdfast.cli.schedules import schedules
 from holdfast.cli.version import version
 from holdfast.cli.worker import worker
-from holdfast.errors import HoldfastError, InvalidConnectionString
+from holdfast.errors import HoldfastError, InvalidConnectionString, MissingPrivilege
 from holdfast.postgres.migrations.migration import Migration
 from holdfast.storage.migrations import packaged
 
@@ -51,6 +51,8 @@ def main(args: Sequence[str] | None = None, *, migrations: Sequence[Migration] |
 def _exit_code(error: HoldfastError) -> Exit:
     if isinstance(error, InvalidConnectionString):
         return Exit.USAGE  # whichever command was told where the database is, it was told wrongly
+    if isinstance(error, MissingPrivilege):
+        return Exit.REFUSED
     return Exit.NOT_FOUND if isinstance(error, LookupError) else Exit.FAILED
 
 

@@ -48,11 +48,11 @@ def _imported(name: str) -> object:
                 f"the directory that holds it, or install it; {_EXAMPLE}"
             ) from None
         raise AppNotImported(_told(name, error)) from error
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise AppNotImported(_told(name, error)) from error
 
 
-def _told(name: str, error: Exception) -> str:
+def _told(name: str, error: BaseException) -> str:
     """With the line that raised it: the last one outside of the import machinery."""
     if isinstance(error, SyntaxError):
         return f"{name} cannot be imported: {error.filename}:{error.lineno}: {error.msg}"
@@ -60,7 +60,8 @@ def _told(name: str, error: Exception) -> str:
         frame for frame in traceback.extract_tb(error.__traceback__) if "importlib" not in frame.filename
     ][1:]
     place = f"{frames[-1].filename}:{frames[-1].lineno}: {frames[-1].line}: " if frames else ""
-    return f"{name} cannot be imported: {place}{type(error).__name__}: {error}"
+    what = f"{type(error).__name__}: {error}".removesuffix(": ")  # sys.exit() has nothing to say
+    return f"{name} cannot be imported: {place}{what}"
 
 
 def _apps_of(found: object) -> str:

@@ -65,11 +65,16 @@ tz_option = click.option(
 
 @contextmanager
 def opened(dsn: str | None, schema: Schema) -> Iterator[App]:
+    """What the App refuses to take came from the options: the command was called wrongly."""
     if dsn is None:
         raise InvalidConnectionString(MISSING)
     app = App(dsn, schema=schema.name)
     try:
         yield app
+    except InvalidConnectionString:
+        raise
+    except InvalidInput as error:
+        raise click.UsageError(str(error), click.get_current_context()) from None
     finally:
         app.close_sync()
 
