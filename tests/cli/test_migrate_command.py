@@ -1,4 +1,5 @@
 import json
+import re
 from pathlib import Path
 
 import psycopg
@@ -28,6 +29,15 @@ def test_each_migration_is_told_and_then_where_the_schema_stands(
         'schema "trial" is at 2, it was at 0',
         'schema "trial" is at 2: nothing to do',
     ]
+
+
+def test_the_page_about_migrating_shows_what_a_first_migration_prints(dsn: str, capsys: Captured) -> None:
+    page = Path(__file__).parents[2] / "docs/how-to/migrate.md"
+    shown = re.findall(r"```\n(applying .*?)```", page.read_text("utf-8"), re.DOTALL)
+    with psycopg.connect(dsn) as connection:
+        connection.execute("drop schema holdfast cascade")
+    assert main(["migrate", "--dsn", dsn]) == 0
+    assert [capsys.readouterr().out] == shown
 
 
 def test_the_dsn_may_come_from_the_environment(
