@@ -10,11 +10,10 @@ from holdfast.errors import (
     ConnectionFailed,
     ConnectionLost,
     DatabaseError,
-    SchemaNotFound,
     StatementFailed,
 )
 from holdfast.postgres.dsn import Dsn
-from holdfast.postgres.schema import NOT_FOUND, Schema
+from holdfast.postgres.schema import Schema, misfit
 from holdfast.postgres.sqlstate import Meaning, meaning
 
 
@@ -36,11 +35,11 @@ def translate(error: psycopg.Error, doing: str, schema: Schema | None = None) ->
             f"({one_line(error)})",
             sqlstate=error.sqlstate,
         )
-    if schema is not None and error.sqlstate in NOT_FOUND:
-        reason = f"{doing}: {one_line(error)}"
-        return SchemaNotFound(schema=schema.name, reason=reason, sqlstate=error.sqlstate)
+    reason = f"{doing}: {one_line(error)}"
+    if schema is not None and (told := misfit(error.sqlstate, reason, schema)):
+        return told
     kind = Conflict if failure.meaning is Meaning.CONFLICT else StatementFailed
-    return kind(f"{doing}: {one_line(error)}", sqlstate=error.sqlstate)
+    return kind(reason, sqlstate=error.sqlstate)
 
 
 def connection_failed(error: psycopg.Error, dsn: Dsn) -> ConnectionFailed:

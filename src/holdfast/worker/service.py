@@ -13,14 +13,22 @@ class Service(Protocol):
 
 @asynccontextmanager
 async def running(*services: Service) -> AsyncIterator[None]:
-    """Run services around a block. It is cancelled when one of them fails, and they when it is left."""
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(service.run(), name=type(service).__name__) for service in services]
-        try:
-            yield
-        finally:
-            for task in tasks:
-                task.cancel()
+    """Run services around a block. It is cancelled when one of them fails, and they when it is left. What
+    failed alone is raised as it is, so that whoever starts a worker can tell one error from another.
+    """
+    try:
+        async with asyncio.TaskGroup() as group:
+            tasks = [group.create_task(service.run(), name=type(service).__name__) for service in services]
+            try:
+                yield
+            finally:
+                for task in tasks:
+                    task.cancel()
+    except BaseExceptionGroup as several:
+        if len(several.exceptions) > 1:
+            raise
+        alone = several.exceptions[0]
+        raise alone from alone.__cause__
 
 
 class Alarm:

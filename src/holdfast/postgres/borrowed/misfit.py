@@ -19,7 +19,9 @@ def explained(statement: Statement[object]) -> Iterator[None]:
         yield
     except Exception as error:
         sqlstate, reason = told(error)
-        if statement.schema is not None and (meaning := misfit(sqlstate, reason, statement.schema)):
+        if sqlstate is None or statement.schema is None:
+            raise
+        if meaning := misfit(sqlstate, reason, statement.schema):
             raise meaning from error
         raise
 

@@ -13,7 +13,7 @@ import psycopg
 
 from holdfast.domain.versions import SchemaVersion
 from holdfast.errors import DatabaseError, MissingPrivilege, SchemaError, SchemaNotFound, SchemaOutdated
-from holdfast.postgres.schema import Schema
+from holdfast.postgres.schema import FORBIDDEN, Schema, misfit
 from holdfast.postgres.statement import Statement, StatementFile
 
 SQL = files("holdfast.postgres.migrations") / "sql"
@@ -22,7 +22,6 @@ _READ_VERSION = StatementFile.read(SQL, "read_version", SchemaVersion, is_repeat
 
 # Postgres says undefined_table also when the whole schema is missing.
 NOT_CREATED = frozenset({"42P01", "3F000"})
-FORBIDDEN = "42501"
 FOREIGN = "42703"  # a column is missing
 
 
@@ -35,11 +34,7 @@ def refusal(sqlstate: str | None, message: str, *, schema: Schema, known: int) -
     if sqlstate in NOT_CREATED:
         return SchemaOutdated(found=0, needed=known, schema=schema.name)
     if sqlstate == FORBIDDEN:
-        return MissingPrivilege(
-            schema=schema.name,
-            reason=message,
-            remedy=f"its owner must grant usage on schema {schema.quoted} and select on all its tables",
-        )
+        return misfit(sqlstate, message, schema)
     if sqlstate == FOREIGN:
         return SchemaError(
             f"{schema.quoted}.migration is a table of another program ({message}): choose another schema name"
@@ -57,7 +52,7 @@ def explained(schema: Schema, *, known: int) -> Iterator[None]:
             raise meaning from error
         raise
     except DatabaseError as error:
-        message = error.reason if isinstance(error, SchemaNotFound) else str(error)
+        message = error.reason if isinstance(error, (SchemaNotFound, MissingPrivilege)) else str(error)
         if meaning := refusal(error.sqlstate, message, schema=schema, known=known):
             raise meaning from error
         raise
