@@ -3,61 +3,33 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psycopg
 import pytest
 
 from cli.processes import wait_until
-from cli.worker_processes import APP, WorkerProcess, worker_process
+from cli.worker_processes import APP, Start, enqueue, reach, state_and_attempt
 from holdfast.cli import main
 
 Captured = pytest.CaptureFixture[str]
-Start = Callable[..., WorkerProcess]
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    (tmp_path / "shop.py").write_text(APP, "utf-8")
-    return tmp_path
+MALFORMED = """
+def _log() -> None:
+    logging.getLogger("shop").warning("%d items", "x")
+    logging.getLogger("shop").warning("logged on")
 
+@app.job(retry=Retry(max_attempts=1))
+async def log_badly() -> None:
+    _log()
 
-@pytest.fixture
-def conn(dsn: str) -> Iterator[psycopg.Connection]:
-    with psycopg.connect(dsn, autocommit=True) as conn:
-        yield conn
-
-
-@pytest.fixture
-def start(folder: Path, dsn: str) -> Iterator[Start]:
-    """Starts workers that end with the test."""
-    with ExitStack() as stack:
-
-        def started(*arguments: str) -> WorkerProcess:
-            return stack.enter_context(worker_process(folder, dsn, "-A", "shop:app", *arguments))
-
-        yield started
-
-
-def enqueue(conn: psycopg.Connection, kind: str, queue: str = "default", **args: object) -> int:
-    """By the SQL function, as another program would."""
-    row = conn.execute(
-        "select holdfast.enqueue(%s, %s::jsonb, queue => %s)", [kind, json.dumps(args), queue]
-    ).fetchone()
-    assert row
-    return int(row[0])
-
-
-def reach(worker: WorkerProcess, conn: psycopg.Connection, job: int, state: str) -> None:
-    worker.wait_until(lambda: state_and_attempt(conn, job)[0] == state, f"{state} job")
-
-
-def state_and_attempt(conn: psycopg.Connection, job: int) -> tuple[str, int]:
-    row = conn.execute("select state, attempt from holdfast.jobs where id = %s", [job]).fetchone()
-    assert row
-    return row[0], row[1]
+@app.job(retry=Retry(max_attempts=1), isolate="process")
+def log_badly_in_a_process() -> None:
+    _log()
+"""
 
 
 @pytest.mark.requirement("S2.18")
@@ -99,11 +71,26 @@ def test_json_lines_carry_facts_and_the_job_in_which_they_were_written(
     assert (ended["job"], ended["kind"], ended["queue"]) == (job, "send", "mail")
 
 
-def test_text_lines_carry_the_job_too(start: Start, conn: psycopg.Connection) -> None:
+def test_text_lines_carry_the_job_too(start: Start, conn: psycopg.Connection, folder: Path) -> None:
+    (folder / "shop.py").write_text(APP + MALFORMED, "utf-8")
     job = enqueue(conn, "send", "mail", number=7)
+    isolated = enqueue(conn, "log_badly_in_a_process")
     worker = start("--once")
     assert worker.ended() == 0
     assert f"INFO shop sending 7: job={job} run=" in worker.log
+    assert f"WARNING shop logged on: job={isolated} run=" in worker.log
+
+
+@pytest.mark.parametrize("log_format", ["text", "json"])
+def test_a_malformed_log_call_is_reported_and_fails_no_job(
+    start: Start, conn: psycopg.Connection, folder: Path, log_format: str
+) -> None:
+    (folder / "shop.py").write_text(APP + MALFORMED, "utf-8")
+    jobs = [enqueue(conn, kind) for kind in ("log_badly", "log_badly_in_a_process")]
+    worker = start("--once", "--log-format", log_format)
+    assert worker.ended() == 0
+    assert {state_and_attempt(conn, job) for job in jobs} == {("succeeded", 1)}, worker.log
+    assert worker.log.count("--- Logging error ---") == worker.log.count("logged on") == len(jobs)
 
 
 def test_an_app_that_sets_up_logging_keeps_it_unless_a_format_is_asked_for(
@@ -315,6 +302,8 @@ def test_a_reference_that_names_no_app_is_a_usage_error(
         ("import inner", "inner.py:2: import not_there: ModuleNotFoundError: No module named 'not_there'"),
         ("\nx = 1 / 0", "broken.py:2: x = 1 / 0: ZeroDivisionError: division by zero"),
         ("def (", "broken.py:1: invalid syntax"),
+        ("import sys\nsys.exit(7)", "broken.py:2: sys.exit(7): SystemExit: 7"),
+        ("import sys\nsys.exit()", "broken.py:2: sys.exit(): SystemExit"),
     ],
 )
 def test_an_error_inside_the_module_is_told_with_its_own_line(

@@ -205,7 +205,7 @@ async def test_log_records_are_written_by_the_worker(
     await attempt.on(processes)
     hello, bad = [record for record in caplog.records if record.name in ("holdfast.job.kind", "shop")]
     assert (hello.name, hello.getMessage()) == ("holdfast.job.kind", "hello from afar")
-    assert vars(hello)["run"] == attempt.held.run
+    assert vars(hello)["run"] == vars(bad)["run"] == attempt.held.run
     assert (bad.levelno, bad.name) == (logging.ERROR, "shop")
     assert "ValueError: invalid literal" in bad.getMessage()
 

@@ -36,9 +36,10 @@ class TextFormatter(logging.Formatter):
 
 
 def _name_the_job(record: logging.LogRecord) -> bool:
-    """A line of the user's own, written while a job runs, says which one."""
+    """A line of the user's own, written while a job runs, says which one. Its message is not put together
+    here, where an error would reach who logs: formatters do so, and logging reports what they raise.
+    """
     if not hasattr(record, "holdfast") and (facts := _job_of(record)):
-        record.holdfast = {"message": record.getMessage(), **facts}
         record.holdfast_job = facts
     return True
 

@@ -150,13 +150,18 @@ def _value(value: object) -> str:
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object for each line, with the facts of Holdfast's own lines as members."""
+    """One JSON object for each line, with the facts of Holdfast's own lines as members, and with those of
+    the job that a line of the user's own was written in (`holdfast_job`).
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         moment = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
         line: dict[str, object] = {"time": moment, "level": record.levelname, "logger": record.name}
         facts = getattr(record, "holdfast", None)
-        line |= facts if isinstance(facts, dict) else {"message": record.getMessage()}
+        if isinstance(facts, dict):
+            line |= facts
+        else:
+            line |= {"message": record.getMessage(), **getattr(record, "holdfast_job", {})}
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
         return json.dumps(line, ensure_ascii=False, default=str)

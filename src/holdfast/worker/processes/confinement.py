@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
+from holdfast.worker.context import current, facts_of
+
 _PR_SET_PDEATHSIG = 1
 _M_ARENA_MAX = -8
 _POLITE = (signal.SIGINT, signal.SIGTERM)
@@ -108,7 +110,9 @@ class _ToWorker(logging.handlers.QueueHandler):
         self._send = send
 
     def enqueue(self, record: logging.LogRecord) -> None:
-        self._send(record.__dict__)
+        """With the job that it was written in, which only the child can tell."""
+        context = current.get(None)
+        self._send({**(facts_of(context) if context else {}), **record.__dict__})
 
 
 def log_through(send: Callable[[dict[str, Any]], None], levels: dict[str, int]) -> None:
