@@ -60,6 +60,17 @@ def test_a_process_that_is_killed_before_it_is_up_is_replaced(
     assert worker.ended() == 0
 
 
+def test_a_process_that_ends_with_0_before_it_is_up_is_replaced(start: Start, folder: Path) -> None:
+    ends_once = "import os\nfrom pathlib import Path\nif not Path('ended').exists():\n"
+    ends_once += "    Path('ended').touch()\n    os._exit(0)\n"
+    (folder / "shop.py").write_text(ends_once + APP, "utf-8")
+    worker = start("--processes", "2")
+    worker.wait_for_log("worker started", times=2)
+    assert worker.log.count(REPLACED) == 1
+    worker.signal()
+    assert worker.ended() == 0
+
+
 @pytest.mark.parametrize("code", [0, 7])
 def test_a_process_that_a_handler_ends_is_replaced_whatever_its_exit_code(
     start: Start, conn: psycopg.Connection, folder: Path, code: int

@@ -122,7 +122,7 @@ class Supervisor:
             if place.has_finished and code == Exit.OK:
                 return code
             if self._is_hopeless(code):
-                return self._told(code)
+                return code
             if monotonic() - began >= _SOUND_SECONDS:
                 pause = _FIRST_PAUSE
             say(
@@ -140,17 +140,10 @@ class Supervisor:
         return Exit.OK
 
     def _is_hopeless(self, code: int) -> bool:
-        """Whether no process could start so far, and this one has given up by itself: being killed, such as
-        for want of memory, says nothing about the next one.
+        """Whether no process could start so far, and this one has failed by itself: being killed, such as
+        for want of memory, or told to end says nothing about the next one.
         """
-        return not self._places[0].started.is_set() and code >= 0 and code != Exit.INTERRUPTED
-
-    @staticmethod
-    def _told(code: int) -> int:
-        """A process that failed has said why, unless it takes its end for a success."""
-        if code == Exit.OK:
-            _log.error("worker process ended with exit code 0 before it was up: look at what its import does")
-        return code or Exit.FAILED
+        return not self._places[0].started.is_set() and code > 0 and code != Exit.INTERRUPTED
 
 
 def _cause(code: int) -> str:
