@@ -40,7 +40,10 @@ select count(*)::int as begun,
                       where c.job = j.id and c.kind = 'transaction' order by c.place desc limit 1) c on true
  where j.kind = 'deliver'
 """
-_WORKERS = "select count(*)::int from holdfast.worker where lost_at is null"
+_WORKERS = """
+select (select count(*)::int from holdfast.worker where lost_at is null),
+       clock_timestamp() - (select min(created_at) from holdfast.job)
+"""
 # Of several snoozes of a job only the first: the others say the same again.
 _EVENTS = """
 with story as (select min(created_at) as began from holdfast.job)
@@ -104,6 +107,11 @@ class Event:
     done: str | None
 
     @property
+    def key(self) -> tuple[object, ...]:
+        """What makes it another one than those before."""
+        return self.outcome, self.run, self.worker, self.kind, self.message
+
+    @property
     def is_rescue(self) -> bool:
         """From its beginning: a flow that has done something goes on after it."""
         return self.outcome == "retried" and self.code == "lease_lost" and self.done is None
@@ -126,6 +134,9 @@ class Deliveries:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
+    """`after` is how long the story goes on, by the clock of its events, and no shorter than any of them."""
+
+    after: timedelta
     workers: int
     queues: dict[str, Queue]
     running: list[Running]
@@ -154,5 +165,5 @@ async def take_picture(conn: psycopg.AsyncConnection[Any]) -> Picture:
         schedules = await (await cursor.execute(_SCHEDULES)).fetchall()
     async with conn.cursor(row_factory=class_row(Deliveries)) as cursor:
         [deliveries] = await (await cursor.execute(_DELIVERIES)).fetchall()
-    workers = await (await conn.execute(_WORKERS)).fetchone()
-    return Picture(workers[0] if workers else 0, queues, running, happened, schedules, deliveries)
+    [(workers, after)] = await (await conn.execute(_WORKERS)).fetchall()
+    return Picture(after or timedelta(), workers, queues, running, happened, schedules, deliveries)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from time import monotonic
 
@@ -41,11 +41,7 @@ class Stage:
     books: Books
     orders: int
     footer: str
-    opened_at: float | None = None
-
-    @property
-    def clock(self) -> str:
-        return clock(timedelta(seconds=monotonic() - self.opened_at)) if self.opened_at else ""
+    is_open: bool = False
 
 
 class Screen:
@@ -55,27 +51,44 @@ class Screen:
         self._console = console
         self._stage = stage
         self._live = live
-        self._told = 0
+        self._told: set[tuple[object, ...]] = set()
+        self._latest = timedelta()
         self._line_at = 0.0
+        self._last: Picture | None = None
 
     def show(self, picture: Picture) -> None:
+        self._last = picture
         if self._live is not None:
             footer = self._console.render_lines(Text(self._stage.footer))
             rows = max(self._console.height - _OTHER_LINES - len(footer), 4)
             self._live.update(_frame(picture, self._stage, rows, self._console.width), refresh=True)
             return
-        lines = told(picture.events)
-        for line in lines[self._told :]:
-            self._console.print(Text(line.plain), soft_wrap=True)
-        self._told = len(lines)
-        if monotonic() >= self._line_at and self._stage.opened_at is not None:
+        self._tell_new(picture)
+        if monotonic() >= self._line_at and self._stage.is_open:
             self._line_at = monotonic() + _LINE_SECONDS
-            self._console.print(
-                f"{self._stage.clock}  {_orders(self._stage)}, {picture.ended} jobs ended, "
-                f"{len(picture.running)} running, {picture.active - len(picture.running)} to come",
-                highlight=False,
-                soft_wrap=True,
-            )
+            self._tell_standing(picture)
+
+    def end(self) -> None:
+        """So that the lines and the summary end with the same counts."""
+        if self._live is None and self._stage.is_open and self._last is not None:
+            self._tell_standing(self._last)
+
+    def _tell_new(self, picture: Picture) -> None:
+        """An event that is seen late, after others or a count were told, does not set the clock back."""
+        new = [event for event in picture.events if event.key not in self._told]
+        self._told.update(event.key for event in new)
+        for line in told([replace(event, after=max(event.after, self._latest)) for event in new]):
+            self._console.print(Text(line.plain), soft_wrap=True)
+        self._latest = max([self._latest, *(event.after for event in new)])
+
+    def _tell_standing(self, picture: Picture) -> None:
+        self._latest = max(self._latest, picture.after)
+        self._console.print(
+            f"{clock(self._latest)}  {_orders(self._stage)}, {_jobs(picture.ended)} ended, "
+            f"{len(picture.running)} running, {picture.active - len(picture.running)} to come",
+            highlight=False,
+            soft_wrap=True,
+        )
 
 
 @contextmanager
@@ -92,12 +105,14 @@ def _frame(picture: Picture, stage: Stage, event_rows: int, width: int) -> Rende
     head.add_column()
     head.add_column(justify="right")
     head.add_row(
-        Text.assemble(("Holdfast", "bold"), ("  a small shop on a private Postgres", "dim")), stage.clock
+        Text.assemble(("Holdfast", "bold"), ("  a small shop on a private Postgres", "dim")),
+        clock(picture.after) if stage.is_open else "",
     )
-    head.add_row(Text(_orders(stage)), Text(f"{picture.ended} jobs ended, {picture.active} to go"))
-    middle = Table.grid(padding=(0, 4, 0, 0))
+    head.add_row(Text(_orders(stage)), Text(f"{_jobs(picture.ended)} ended, {picture.active} to go"))
+    is_narrow = width < _WIDE
+    middle = Table.grid(padding=(0, 2 if is_narrow else 4, 0, 0))
     middle.add_row(Text("Queues", "bold"), Text("Running", "bold"))
-    middle.add_row(_queues(picture), _running(picture, is_narrow=width < _WIDE))
+    middle.add_row(_queues(picture, is_narrow=is_narrow), _running(picture, is_narrow=is_narrow))
     timetable = Text.assemble(("Schedules  ", "bold"), "   ".join(map(_scheduled, picture.schedules)))
     flows = Text.assemble(("Flows      ", "bold"), _delivered(picture.deliveries))
     title = Text("What went wrong, and what became of it", "bold")
@@ -114,10 +129,10 @@ def _frame(picture: Picture, stage: Stage, event_rows: int, width: int) -> Rende
     )
 
 
-def _queues(picture: Picture) -> Table:
-    table = _table()
+def _queues(picture: Picture, *, is_narrow: bool) -> Table:
+    table = _table(is_narrow=is_narrow)
     table.add_column("queue", no_wrap=True, min_width=max(map(len, QUEUES)))
-    for title in ("ready", "running", "later", "done", "dead"):
+    for title in ("ready", "runs" if is_narrow else "running", "later", "done", "dead"):
         table.add_column(title, justify="right", no_wrap=True, min_width=len(title))
     for name in QUEUES:
         queue = picture.queues.get(name, Queue(name))
@@ -127,16 +142,16 @@ def _queues(picture: Picture) -> Table:
 
 
 def _running(picture: Picture, *, is_narrow: bool) -> Table:
-    table = _table()
+    table = _table(is_narrow=is_narrow)
     table.add_column("job", no_wrap=True, min_width=15)
-    for title, width in (("order", 5), ("for", 6), ("attempt", 7), ("process", 7)):
-        if not (is_narrow and title in ("attempt", "process")):
-            table.add_column(title, justify="right", no_wrap=True, min_width=width)
+    attempt, process = ("try", "pid") if is_narrow else ("attempt", "process")
+    for title, width in (("order", 5), ("for", 6), (attempt, len(attempt)), (process, 7)):
+        table.add_column(title, justify="right", no_wrap=True, min_width=width)
     count = len(picture.running)
     shown = picture.running[: _RUNNING_ROWS if count <= _RUNNING_ROWS else _RUNNING_ROWS - 1]
     for row in shown:
         cells = (row.kind, row.order_id, f"{row.age.total_seconds():.1f} s", str(row.attempt), str(row.pid))
-        table.add_row(*cells[: len(table.columns)], style="magenta" if row.is_silent else "")
+        table.add_row(*cells, style="magenta" if row.is_silent else "")
     if count > len(shown):
         table.add_row(Text(f"and {count - len(shown)} more", "dim"))
     for _ in range(_RUNNING_ROWS - count):
@@ -166,7 +181,7 @@ def _scheduled(schedule: Scheduled) -> str:
 def _delivered(flows: Deliveries) -> str:
     return (
         f"deliver {flows.begun} begun: {flows.reserved} reserved, "
-        f'{flows.charged} charged and waiting for "packed", {flows.shipped} shipped'
+        f'{flows.charged} waiting for "packed", {flows.shipped} shipped'
     )
 
 
@@ -174,12 +189,17 @@ def _count(number: int, style: str = "") -> Text:
     return Text(str(number), style) if number else Text("·", "dim")
 
 
-def _table() -> Table:
-    return Table(box=None, header_style="dim", padding=(0, 2, 0, 0), pad_edge=False)
+def _table(*, is_narrow: bool) -> Table:
+    """All columns fit into 80."""
+    return Table(box=None, header_style="dim", padding=(0, 1 if is_narrow else 2, 0, 0), pad_edge=False)
+
+
+def _jobs(count: int) -> str:
+    return "1 job" if count == 1 else f"{count} jobs"
 
 
 def _orders(stage: Stage) -> str:
-    if stage.opened_at is None:
+    if not stage.is_open:
         return "waiting for the workers"
     placed, rolled_back = len(stage.books.placed), len(stage.books.rolled_back)
     taken = placed + rolled_back

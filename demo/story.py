@@ -3,7 +3,6 @@
 import asyncio
 import os
 import random
-from time import monotonic
 
 import psycopg
 from rich.console import Console
@@ -72,13 +71,14 @@ async def _watch(console: Console, shop: Shop, crew: Workers, dsn: str, *, keep:
                     shown.show(picture)
                     if picture.workers == PROCESSES and not opened.is_set():
                         opened.set()
-                        stage.opened_at = monotonic()
+                        stage.is_open = True
                     if selling.done():
                         await selling
                         patience -= 1
                         if picture.active == 0:
                             break
                     await asyncio.sleep(1 / FRAMES_A_SECOND)
+                shown.end()
         finally:
             selling.cancel()
             await asyncio.gather(selling, return_exceptions=True)

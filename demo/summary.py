@@ -21,7 +21,7 @@ def _rows(verdict: Verdict) -> list[tuple[str, Text]]:
     v = verdict
     rows = [
         ("Orders", Text(f"{v.placed} placed; {v.rolled_back} rolled back, {_no_jobs(v)}")),
-        ("Jobs", Text(f"{v.enqueued} enqueued, {v.succeeded} succeeded, {_dead(v)}{_waiting(v)}")),
+        ("Jobs", Text(f"{v.enqueued} enqueued, {v.succeeded} succeeded, {_dead(v)}{_waiting(v)}{_fired(v)}")),
         (
             "On the way",
             Text(f"{v.retried} retried, {v.snoozed} snoozed, {v.rescued} rescued from a killed worker"),
@@ -66,3 +66,8 @@ def _dead(verdict: Verdict) -> str:
 
 def _waiting(verdict: Verdict) -> str:
     return f", {verdict.waiting} not finished" if verdict.waiting else ""
+
+
+def _fired(verdict: Verdict) -> str:
+    """The counts that were shown on the way have these, too."""
+    return f"; {verdict.fired} more by schedules" if verdict.fired else ""

@@ -41,6 +41,11 @@ select (select count(*) from holdfast.plan where schedule = 'count_stock' and de
        (select decided_at - plan_time from holdfast.plan
          where decision = 'caught_up' and schedule = 'close_books')
 """
+# Beside what the shop has enqueued.
+_FIRED = """
+select count(*) from holdfast.jobs
+ where kind in (select kind from holdfast.schedule) and state in ('succeeded', 'failed')
+"""
 _DEAD = """
 select kind, args ->> 'order_id', error ->> 'message' from holdfast.jobs where state = 'failed' order by id
 """
@@ -55,6 +60,7 @@ class Verdict:
     jobs_of_rolled_back: int
     enqueued: int
     succeeded: int
+    fired: int
     waiting: int
     lost: int
     retried: int
@@ -101,6 +107,7 @@ async def judge(conn: psycopg.AsyncConnection[Any], books: Books) -> Verdict:
     [(retried, snoozed, rescued)] = await rows(_LEDGER)
     [(flows, flows_done, flows_wrong, flows_resumed)] = await rows(_FLOWS)
     [(missed, counts, plans_counted, closings, closed_late)] = await rows(_SCHEDULES)
+    [(fired,)] = await rows(_FIRED)
     followers = _FOLLOWERS_OF_A_PAYMENT * payments
     unknown = [job for job in books.jobs if not states.get(job)]
     unfinished = [job for job, state in states.items() if state and state not in _FINAL]
@@ -110,6 +117,7 @@ async def judge(conn: psycopg.AsyncConnection[Any], books: Books) -> Verdict:
         jobs_of_rolled_back=len(await rows(_STATES, books.jobs_rolled_back)),
         enqueued=len(books.jobs) + followers,
         succeeded=sum(state == "succeeded" for state in states.values()) + followers_done,
+        fired=fired,
         waiting=len(unfinished) + followers_waiting,
         lost=len(unknown) + followers - followers_done - followers_waiting,
         retried=retried,

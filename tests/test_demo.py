@@ -1,5 +1,6 @@
 """The demo from outside, as `make demo` runs it, only elsewhere."""
 
+import io
 import os
 import re
 import signal
@@ -8,9 +9,14 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
+from demo.orders import Books
+from demo.picture import Deliveries, Picture, Queue, Running
+from demo.screen import Stage, screen
+from rich.console import Console
 
 pytestmark = pytest.mark.machine  # it takes its time: 20 s, with processes of its own
 
@@ -54,7 +60,14 @@ def test_nothing_is_lost_and_payments_are_booked_exactly_once(tmp_path: Path) ->
     assert re.search(
         r"^Orders +26 placed; 4 rolled back, and none of their jobs exists", out, re.MULTILINE
     ), out
-    assert re.search(r"^Jobs +139 enqueued, 138 succeeded, 1 dead", out, re.MULTILINE), out
+    jobs = re.search(
+        r"^Jobs +139 enqueued, 138 succeeded, 1 dead; (\d+) more by schedules", out, re.MULTILINE
+    )
+    assert jobs, out
+    assert int(re.findall(r"(\d+) jobs? ended", out)[-1]) == 139 + int(jobs[1]), out
+    times = re.findall(r"^(\d:\d\d)  ", out, re.MULTILINE)
+    assert times == sorted(times), out
+    assert not re.search(r"\b1 jobs", out), out
     assert re.search(r"^Payments +booked exactly once: 26 of 26", out, re.MULTILINE), out
     assert re.search(
         r"^Deliveries +10 of 10 flows shipped, each step once; 1 resumed after a kill", out, re.MULTILINE
@@ -88,3 +101,22 @@ def test_ctrl_c_sums_up_and_leaves_nothing_behind(
     while left_behind(tmp_path) and time.monotonic() < end:
         time.sleep(0.1)
     assert left_behind(tmp_path) == []
+
+
+@pytest.mark.parametrize("width", [80, 120])
+def test_the_live_view_fits_into_the_terminal_and_leaves_no_column_out(width: int) -> None:
+    running = Running(7, "tell_tax_office", "12345", 2, timedelta(seconds=12.3), 4194303, is_silent=False)
+    counts = Queue("mail", 12, 10, 11, 1234, 1)
+    picture = Picture(timedelta(), 2, {"mail": counts}, [running], [], [], Deliveries(10, 10, 10, 10))
+    console = Console(width=width, height=24, force_terminal=True, file=io.StringIO(), color_system=None)
+    with console.capture() as drawn, screen(console, Stage(Books(), 30, "Ctrl-C ends it")) as shown:
+        shown.show(picture)
+    lines = re.sub(r"\x1b\[\??\d*\w", "", drawn.get()).splitlines()
+    assert max(map(len, lines)) <= width
+    *_, row = [line for line in lines if "tell_tax_office" in line]
+    assert row.split() == [
+        *("mail", "12", "10", "11", "1234", "1"),
+        *("tell_tax_office", "12345", "12.3", "s", "2", "4194303"),
+    ]
+    *_, flows = [line for line in lines if line.startswith("Flows")]
+    assert flows.rstrip().endswith("10 shipped")
