@@ -18,7 +18,9 @@ with clock as materialized (
   select n, plan_time, earliest, run_at, count, decision, reason,
          -- With a limit, or it might be made a list of all plans of the schedule to look things up in.
          (select true from {schema}.plan k
-           where k.schedule = %(schedule)s::text and k.plan_time = p.plan_time limit 1) is not null as is_known
+           where k.schedule = %(schedule)s::text and k.plan_time = p.plan_time limit 1) is not null as is_known,
+         -- What the origins of all its jobs have in common, made once.
+         jsonb_build_object('schedule', %(schedule)s::text, 'plan_time', plan_time, 'decision', decision) as origin
     from unnest(%(plan_times)s::timestamptz[], %(earliests)s::timestamptz[], %(run_ats)s::timestamptz[],
                 %(counts)s::int[], %(decisions)s::text[], %(reasons)s::text[])
            with ordinality as p (plan_time, earliest, run_at, count, decision, reason, n)
@@ -34,7 +36,7 @@ with clock as materialized (
      and c.zone is not distinct from %(zone)s::text
   returning c.scope, c.args
 ), decided as materialized (
-  select m.scope, m.args, p.plan_time, p.earliest, p.run_at, p.count, p.decision, p.reason,
+  select m.scope, m.args, p.plan_time, p.earliest, p.run_at, p.count, p.decision, p.reason, p.origin,
          case when p.run_at is not null then nextval('{schema}.job_id_seq') end as job
     from moved m, plans p
    where not p.is_known
@@ -51,7 +53,7 @@ with clock as materialized (
                             tags, origin)
   select d.job, clock.now, h.priority, h.max_attempts, h.kind, h.queue, coalesce(d.args, h.args), h.backoff, h.timeout,
          h.keep, h.on_lost, h.tags,
-         jsonb_build_object('schedule', h.name, 'scope', d.scope, 'plan_time', d.plan_time, 'decision', d.decision)
+         d.origin || jsonb_build_object('scope', d.scope)
     from clock, held h, decided d
    where d.job is not null
 ), placed as (
