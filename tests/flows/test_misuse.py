@@ -1,7 +1,7 @@
 """Code that breaks the one rule of flows is found out, and cannot talk its way past that."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -331,3 +331,16 @@ async def test_a_wait_for_a_job_is_refused_for_what_is_none_and_found_out_for_an
         error = await ended(waiting, [first, second])
     assert error.error["code"] == "flow_diverged"
     assert f"was recorded as job {first}, and is job {second} now" in str(error.error["message"])
+
+
+async def test_a_step_with_a_yield_fails_instead_of_running_nothing(app: App) -> None:
+    def count() -> Iterator[int]:
+        yield 1
+
+    @app.flow(retry=Retry(max_attempts=1))
+    async def counting(flow: Flow) -> None:
+        await flow.step("count", count)
+
+    async with working(app):
+        error = await ended(counting)
+    assert "of which nothing has run" in str(error.error["message"])

@@ -17,6 +17,7 @@ from holdfast.domain.flow import Recorded
 from holdfast.domain.retry import Retry
 from holdfast.errors import InvalidInput, StepFailed, TransactionEnded
 from holdfast.worker.asks import Fail, RetryLater
+from holdfast.worker.callers import come_to
 from holdfast.worker.failures import from_error
 from holdfast.worker.threads import JobThreads
 
@@ -93,9 +94,7 @@ class Steps:
         future = self._threads.submit(partial(contextvars.copy_context().run, function))
         self._running.add(future)
         future.add_done_callback(self._running.discard)
-        answer = await asyncio.wrap_future(future)
-        # A partial, or an object that can be called, may turn out to be a coroutine function after all.
-        return await answer if inspect.isawaitable(answer) else answer
+        return await come_to(await asyncio.wrap_future(future))
 
     @property
     def outlived(self) -> "Future[Any] | None":

@@ -51,14 +51,14 @@ class Threads:
         future = self._threads.submit(partial(variables.run, function, *positional, **arguments))
         self._futures[held.run] = future
         future.add_done_callback(lambda _: self._futures.pop(held.run, None))
-        return await _really(await asyncio.wrap_future(future))
+        return await come_to(await asyncio.wrap_future(future))
 
     def is_still_running(self, held: Held) -> Future[Any] | None:
         future = self._futures.get(held.run)
         return None if future is None or future.done() else future
 
 
-async def _really(result: Any) -> Any:
+async def come_to(result: Any) -> Any:
     """What a plain function has come to. One around a coroutine, such as a decorator's, has only begun."""
     if inspect.isgenerator(result) or inspect.isasyncgen(result):
         raise TypeError(f"it returned {result!r}, of which nothing has run: a job returns, or is awaited")
