@@ -19,7 +19,7 @@ from holdfast.postgres.options import PoolOptions, PoolSettings
 from holdfast.postgres.pool import Pool, PooledConnection
 from holdfast.postgres.pooler import Pooler, find_pooler
 from holdfast.postgres.repeat import Tries
-from holdfast.postgres.replies import replies_within
+from holdfast.postgres.replies import RepliesWithin
 from holdfast.postgres.rows import decoded, the_one
 from holdfast.postgres.session import SessionSettings
 from holdfast.postgres.sqlstate import meaning
@@ -94,11 +94,15 @@ class Database:
         if self._session.needs_transactions:
             async with self.transaction() as transaction:
                 return await transaction.run(statement)
+        pool = self._opened
         tries = Tries(statement.is_repeatable)
         while True:
             try:
-                async with self._opened.lend() as connection:
-                    rows = await self._opened.send(connection, statement.text.encode(), statement.params)
+                connection = await pool.take()
+                try:
+                    rows = await pool.send(connection, statement.text.encode(), statement.params)
+                finally:
+                    await pool.give_back(connection)
                 return decoded(statement, rows)
             except psycopg.Error as error:
                 wait = tries.wait_after(meaning(error))
@@ -166,7 +170,7 @@ class Database:
 
 async def _prepare(connection: psycopg.AsyncConnection[TupleRow], opening: bytes) -> None:
     try:
-        with replies_within(connection, CHECK_SECONDS):
+        with RepliesWithin(connection, CHECK_SECONDS):
             await connection.execute(opening)
     except BaseException:
         await connection.close()

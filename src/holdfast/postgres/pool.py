@@ -14,6 +14,7 @@ from weakref import WeakSet
 
 import psycopg
 import psycopg_pool
+from psycopg.pq import TransactionStatus
 from psycopg.rows import TupleRow
 
 from holdfast.errors import ConnectionFailed, DatabaseClosed, PoolTimeout
@@ -26,7 +27,7 @@ from holdfast.postgres.availability import (
     Availability,
 )
 from holdfast.postgres.options import PoolSettings
-from holdfast.postgres.replies import has_something_to_say, replies_within
+from holdfast.postgres.replies import RepliesWithin, has_something_to_say
 from holdfast.postgres.rows import has_rows
 from holdfast.postgres.session import Life, SessionSettings
 from holdfast.postgres.sqlstate import meaning
@@ -74,6 +75,10 @@ class Pool:
         self._availability = availability
         self._connections: WeakSet[PooledConnection] = WeakSet()
         self._lent: set[PooledConnection] = set()
+        # Back from their last use. Lent again from here, without a round through psycopg's pool, which takes
+        # half as long as the statement itself; whoever waits there is served first.
+        self._at_hand: list[PooledConnection] = []
+        self._waiting = 0
         self._distrusted_until = float("-inf")
         self._keeper: asyncio.Task[None] | None = None
         self._pool = psycopg_pool.AsyncConnectionPool(
@@ -113,6 +118,7 @@ class Pool:
             self._keeper.cancel()
             with suppress(asyncio.CancelledError):
                 await self._keeper
+        await self._put_away()
         await self._pool.close(CLOSE_SECONDS)
         # psycopg's pool leaves a task that is still connecting behind; a task that is ended here stays ended.
         left = [task for task in asyncio.all_tasks() if task.get_name().startswith(f"{self._pool.name}-")]
@@ -122,15 +128,37 @@ class Pool:
 
     @asynccontextmanager
     async def lend(self) -> AsyncIterator[PooledConnection]:
-        connection = await self._take()
-        self._lent.add(connection)
+        connection = await self.take()
         try:
             yield connection
         finally:
-            self._lent.discard(connection)
-            connection.life.used_at = monotonic()
-            if connection.life.is_over:
-                await connection.close()
+            await self.give_back(connection)
+
+    async def take(self) -> PooledConnection:
+        """A connection that is fit to be used. The caller gives it back, whatever happens."""
+        deadline = monotonic() + self._settings.pool_timeout.total_seconds()
+        while True:
+            connection = self._at_hand.pop() if self._at_hand else await self._wait_for_one(deadline)
+            is_fit = False
+            try:
+                is_fit = await self._is_fit(connection)
+            finally:
+                if not is_fit:
+                    await connection.close()
+                    await self._pool.putconn(connection)
+            if is_fit:
+                self._lent.add(connection)
+                return connection
+
+    async def give_back(self, connection: PooledConnection) -> None:
+        self._lent.discard(connection)
+        connection.life.used_at = monotonic()
+        if connection.life.is_over:
+            await connection.close()
+        is_ready = not connection.closed and connection.pgconn.transaction_status == TransactionStatus.IDLE
+        if is_ready and not self._waiting and not self._pool.closed:
+            self._at_hand.append(connection)
+        else:
             await self._pool.putconn(connection)
 
     async def send(
@@ -138,7 +166,7 @@ class Pool:
     ) -> list[TupleRow]:
         """Send something and wait for its rows, within a bound. Raises psycopg's errors."""
         seconds = self._settings.reply_timeout.total_seconds()
-        with replies_within(connection, seconds) as bound:
+        with RepliesWithin(connection, seconds) as bound:
             try:
                 # Times and numbers are read faster as bytes; what has no parameters may be several commands.
                 cursor = await connection.execute(text, params, binary=bool(params))
@@ -156,13 +184,14 @@ class Pool:
         if connection.closed:
             return
         try:
-            with replies_within(connection, CHECK_SECONDS):
+            with RepliesWithin(connection, CHECK_SECONDS):
                 await connection.rollback()
         except psycopg.Error:
             await connection.close()
 
     async def sweep(self) -> None:
         """Replace idle connections that ended or have lived long enough, before somebody needs them."""
+        await self._put_away()
         idle = [connection for connection in self._connections if connection not in self._lent]
         stats = self._pool.get_stats()
         if any(self._looks_stale(connection) for connection in idle):
@@ -182,28 +211,27 @@ class Pool:
                 await self._pool.putconn(connection)
 
     async def _keep(self) -> None:
+        # As often as idle ones may have to go, too: psycopg's pool closes only what lies in it.
+        period = min(self._settings.pool_health_check_period, self._settings.pool_max_conn_idle_time)
         while True:
-            await asyncio.sleep(self._settings.pool_health_check_period.total_seconds())
+            await asyncio.sleep(period.total_seconds())
             await self.sweep()
 
-    async def _take(self) -> PooledConnection:
-        deadline = monotonic() + self._settings.pool_timeout.total_seconds()
-        while True:
-            try:
-                connection = await self._get(max(0.0, deadline - monotonic()))
-            except psycopg_pool.PoolTimeout:
-                raise self._nothing_to_lend() from None
-            except psycopg_pool.PoolClosed:
-                raise DatabaseClosed("this Database is closed: it serves inside its `async with`") from None
-            is_fit = False
-            try:
-                is_fit = await self._is_fit(connection)
-            finally:
-                if not is_fit:
-                    await connection.close()
-                    await self._pool.putconn(connection)
-            if is_fit:
-                return connection
+    async def _put_away(self) -> None:
+        """Back into psycopg's pool, which closes those that are too many."""
+        while self._at_hand:
+            await self._pool.putconn(self._at_hand.pop())
+
+    async def _wait_for_one(self, deadline: float) -> PooledConnection:
+        self._waiting += 1
+        try:
+            return await self._get(max(0.0, deadline - monotonic()))
+        except psycopg_pool.PoolTimeout:
+            raise self._nothing_to_lend() from None
+        except psycopg_pool.PoolClosed:
+            raise DatabaseClosed("this Database is closed: it serves inside its `async with`") from None
+        finally:
+            self._waiting -= 1
 
     async def _get(self, seconds: float) -> PooledConnection:
         """The pool inside waits with `asyncio.wait_for`, which before Python 3.12 forgets a cancellation that
@@ -242,7 +270,7 @@ class Pool:
             return False
         if life.is_fresh and not has_something_to_say(connection):
             return True
-        with replies_within(connection, CHECK_SECONDS) as bound:
+        with RepliesWithin(connection, CHECK_SECONDS) as bound:
             try:
                 await connection.execute("")
             except psycopg.Error as error:
@@ -265,7 +293,7 @@ class Pool:
         connection.life = Life.begin(self._settings)
         try:
             if self._session.opening:
-                with replies_within(connection, CHECK_SECONDS):
+                with RepliesWithin(connection, CHECK_SECONDS):
                     await connection.execute(self._session.opening)
         except psycopg.Error as error:
             self._availability.lost(one_line(error))

@@ -11,9 +11,8 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from time import monotonic
-from typing import Protocol
+from typing import Protocol, Self
 
 
 class _Connection(Protocol):
@@ -23,11 +22,13 @@ class _Connection(Protocol):
     def closed(self) -> bool: ...
 
 
-@dataclass(slots=True)
 class Bound:
     """Whether a wait for a reply was cut short."""
 
-    was_reached: bool = False
+    __slots__ = ("was_reached",)
+
+    def __init__(self) -> None:
+        self.was_reached = False
 
 
 def has_something_to_say(connection: _Connection) -> bool:
@@ -37,22 +38,30 @@ def has_something_to_say(connection: _Connection) -> bool:
     return bool(poll.poll(0))
 
 
-@contextmanager
-def replies_within(connection: _Connection, seconds: float) -> Iterator[Bound]:
+class RepliesWithin(Bound):
     """Cut the connection if the block is not over in time; zero seconds mean no bound."""
-    bound = Bound()
 
-    def reached() -> None:
-        if not connection.closed:
-            bound.was_reached = True
-            _cut(connection.fileno())
+    __slots__ = ("_connection", "_seconds", "_timer")
 
-    timer = asyncio.get_running_loop().call_later(seconds, reached) if seconds else None
-    try:
-        yield bound
-    finally:
-        if timer:
-            timer.cancel()
+    def __init__(self, connection: _Connection, seconds: float) -> None:
+        super().__init__()
+        self._connection = connection
+        self._seconds = seconds
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __enter__(self) -> Self:
+        if self._seconds:
+            self._timer = asyncio.get_running_loop().call_later(self._seconds, self._reached)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._timer:
+            self._timer.cancel()
+
+    def _reached(self) -> None:
+        if not self._connection.closed:
+            self.was_reached = True
+            _cut(self._connection.fileno())
 
 
 class Watchdog:
