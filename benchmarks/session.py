@@ -40,7 +40,7 @@ class Session:
 
     def run(self, statement: Statement[T]) -> list[T]:
         cursor = self.connection.execute(statement.text.encode(), statement.params, binary=True)
-        return [statement.decode(*row) for row in cursor.fetchall()] if cursor.description else []
+        return statement.results(cursor.fetchall()) if cursor.description else []
 
     def one(self, statement: Statement[T]) -> T:
         [row] = self.run(statement)

@@ -15,7 +15,7 @@ from holdfast.worker.notifier import Notifier, wishes
 
 BATCH = 200
 BATCH_TEXT = 1024 * 1024
-_AT_ONCE = 4
+_AT_ONCE = 2
 
 
 class Enqueuer:
@@ -72,6 +72,8 @@ class Enqueuer:
         try:
             while batch := self._next_batch():
                 await self._answer(batch)
+                # Whoever was answered may have the next job ready: it comes along.
+                await asyncio.sleep(0)
         finally:
             # Anything is left only when the event loop is about to end, with jobs that nobody will write.
             left, self._gathering = [*batch, *self._gathering], []

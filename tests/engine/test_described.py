@@ -44,7 +44,8 @@ def connection(server_dsn: str, template: str) -> Iterator[psycopg.Connection[An
 
 def filled(file: StatementFile[Any]) -> StatementFile[Any]:
     """With the literals that the planner must know."""
-    return file.filled(segments=", ".join(map(str, SEGMENTS)), segment="2")
+    taken = "taken_2 as (delete from {schema}.ready_2 where ctid = any(array(select place from picked)))"
+    return file.filled(segments=", ".join(map(str, SEGMENTS)), segment="2", taken=taken)
 
 
 def described(connection: psycopg.Connection[Any], file: StatementFile[Any], schema: Schema) -> Any:

@@ -28,7 +28,7 @@ from holdfast.postgres.dsn import Dsn
 from holdfast.postgres.options import PoolOptions, PoolSettings
 from holdfast.postgres.pooler import Pooler, find_pooler
 from holdfast.postgres.repeat import Tries
-from holdfast.postgres.rows import decoded, the_one
+from holdfast.postgres.rows import the_one
 from holdfast.postgres.session import SessionSettings
 from holdfast.postgres.sqlstate import meaning
 from holdfast.postgres.statement import Statement
@@ -110,7 +110,7 @@ class BlockingDatabase:
             try:
                 with pool.lend() as connection:
                     rows = pool.send(connection, statement.text.encode(), statement.params)
-                return decoded(statement, rows)
+                return statement.results(rows)
             except psycopg.Error as error:
                 wait = tries.wait_after(meaning(error))
                 if wait is None:
@@ -204,7 +204,7 @@ class BlockingTransaction:
     def run(self, statement: Statement[T]) -> list[T]:
         with translated(statement.name, statement.schema):
             rows = self._pool.send(self.connection, statement.text.encode(), statement.params)
-        return decoded(statement, rows)
+        return statement.results(rows)
 
     def run_one(self, statement: Statement[T]) -> T:
         return the_one(statement, self.run(statement))

@@ -20,7 +20,7 @@ from holdfast.postgres.pool import Pool, PooledConnection
 from holdfast.postgres.pooler import Pooler, find_pooler
 from holdfast.postgres.repeat import Tries
 from holdfast.postgres.replies import RepliesWithin
-from holdfast.postgres.rows import decoded, the_one
+from holdfast.postgres.rows import the_one
 from holdfast.postgres.session import SessionSettings
 from holdfast.postgres.sqlstate import meaning
 from holdfast.postgres.statement import Statement
@@ -103,7 +103,7 @@ class Database:
                     rows = await pool.send(connection, statement.text.encode(), statement.params)
                 finally:
                     await pool.give_back(connection)
-                return decoded(statement, rows)
+                return statement.results(rows)
             except psycopg.Error as error:
                 wait = tries.wait_after(meaning(error))
                 if wait is None:
@@ -187,7 +187,7 @@ class Transaction:
     async def run(self, statement: Statement[T]) -> list[T]:
         with translated(statement.name, statement.schema):
             rows = await self._pool.send(self.connection, statement.text.encode(), statement.params)
-        return decoded(statement, rows)
+        return statement.results(rows)
 
     async def run_one(self, statement: Statement[T]) -> T:
         return the_one(statement, await self.run(statement))

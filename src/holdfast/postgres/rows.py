@@ -1,10 +1,9 @@
-"""From the rows of a reply to what the statement promised."""
+"""What a reply holds."""
 
 from collections.abc import Sequence
 from typing import TypeVar
 
 from psycopg.pq.abc import PGresult
-from psycopg.rows import TupleRow
 
 from holdfast.errors import StatementFailed
 from holdfast.postgres.statement import Statement
@@ -17,10 +16,6 @@ def has_rows(reply: PGresult | None) -> bool:
     each column.
     """
     return reply is not None and reply.nfields > 0
-
-
-def decoded(statement: Statement[T], rows: Sequence[TupleRow]) -> list[T]:
-    return [statement.decode(*row) for row in rows]
 
 
 def the_one(statement: Statement[T], results: Sequence[T]) -> T:

@@ -5,11 +5,11 @@ The text comes from a `.sql` file that opens with its contract in comments; para
 """
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources.abc import Traversable
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 from holdfast.postgres.schema import Schema
 
@@ -27,6 +27,7 @@ class Statement(Generic[T_co]):
     `is_repeatable` is a promise of the statement's author: run twice, it has the effect and the answer
     of running once, so that it may be sent again when a connection was lost before the reply came.
     `schema` is whose tables it names, for the error when they are not there.
+    `is_bunched`: a row holds several results in arrays, and `decode` gives a list of them.
     """
 
     name: str
@@ -35,6 +36,14 @@ class Statement(Generic[T_co]):
     decode: Callable[..., T_co]
     is_repeatable: bool = False
     schema: Schema | None = None
+    is_bunched: bool = False
+
+    def results(self, rows: Iterable[Iterable[Any]]) -> list[T_co]:
+        """From the rows of a reply to what was promised."""
+        if self.is_bunched:
+            several = cast("Callable[..., list[T_co]]", self.decode)
+            return [result for row in rows for result in several(*row)]
+        return [self.decode(*row) for row in rows]
 
     def numbered(self) -> tuple[str, tuple[object, ...]]:
         """The same statement for drivers that take `$1` and a sequence."""
@@ -63,6 +72,7 @@ class StatementFile(Generic[T]):
     source: str
     decode: Callable[..., T]
     is_repeatable: bool = False
+    is_bunched: bool = False
     _texts: dict[Schema, str] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
@@ -71,12 +81,19 @@ class StatementFile(Generic[T]):
     ) -> "StatementFile[T]":
         return cls(name, (folder / f"{name}.sql").read_text("utf-8"), decode, is_repeatable)
 
+    @classmethod
+    def read_bunched(
+        cls, folder: Traversable, name: str, decode: Callable[..., list[T]], *, is_repeatable: bool = False
+    ) -> "StatementFile[T]":
+        read = cls.read(folder, name, cast("Callable[..., T]", decode), is_repeatable=is_repeatable)
+        return replace(read, is_bunched=True)
+
     def filled(self, **words: str) -> "StatementFile[T]":
         """The same statement with literals in place of `{word}`: where the planner must know a value."""
         source = self.source
         for word, literal in words.items():
             source = source.replace(f"{{{word}}}", literal)
-        return StatementFile(self.name, source, self.decode, self.is_repeatable)
+        return StatementFile(self.name, source, self.decode, self.is_repeatable, self.is_bunched)
 
     @property
     def contract(self) -> str:
@@ -93,4 +110,5 @@ class StatementFile(Generic[T]):
         return known
 
     def with_params(self, schema: Schema, /, **params: Any) -> Statement[T]:
-        return Statement(self.name, self.text(schema), params, self.decode, self.is_repeatable, schema)
+        text = self.text(schema)
+        return Statement(self.name, text, params, self.decode, self.is_repeatable, schema, self.is_bunched)

@@ -12,7 +12,7 @@ from holdfast.postgres.conversation import Conversation, ask
 from holdfast.postgres.schema import Schema
 from holdfast.postgres.statement import Statement
 from holdfast.storage.arrays import number_array, text_array
-from holdfast.storage.statements import statement
+from holdfast.storage.statements import bunched, statement
 
 T = TypeVar("T")
 
@@ -28,10 +28,14 @@ class Enqueued(NamedTuple):
     """The job that now stands for what was asked, and whether it is a new one."""
 
     job: int
-    is_new: bool
+    is_new: bool = True
 
 
-_ENQUEUE = statement("enqueue", Enqueued)
+def _enqueued(jobs: list[int]) -> list[Enqueued]:
+    return [Enqueued(job) for job in jobs]
+
+
+_ENQUEUE = bunched("enqueue", _enqueued)
 _ENQUEUE_ONE = statement("enqueue_one", Enqueued)
 _ENQUEUE_UNIQUE = statement("enqueue_unique", Enqueued)
 _REPLACE = statement("replace", int)

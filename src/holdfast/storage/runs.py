@@ -24,7 +24,7 @@ from holdfast.postgres.conversation import Conversation, ask
 from holdfast.postgres.schema import Schema
 from holdfast.postgres.statement import Statement
 from holdfast.storage.arrays import number_array, text_array
-from holdfast.storage.statements import statement
+from holdfast.storage.statements import bunched, statement
 from holdfast.storage.workers import lease_length
 
 TIMEOUT = timedelta(hours=1)
@@ -118,10 +118,21 @@ class Retention:
     other: timedelta = timedelta(hours=72)
 
 
+def _completed(jobs: list[int], runs: list[int], answer: Answer, outcome: str | None) -> list[Settled]:
+    return [Settled(job, run, answer, outcome) for job, run in zip(jobs, runs, strict=True)]
+
+
 _CLAIM = statement("claim", ClaimRow)
 _LOOK = statement("look", Look, is_repeatable=True)
+_TAKEN = (
+    "taken_{0} as (delete from {{schema}}.ready_{0}"
+    " where ctid = any(array(select place from picked where segment = {0})))"
+)
 _CLAIM_FROM = {
-    closed: _CLAIM.filled(segments=", ".join(map(str, segments_without(closed))))
+    closed: _CLAIM.filled(
+        taken=", ".join(map(_TAKEN.format, segments_without(closed))),
+        segments=", ".join(map(str, segments_without(closed))),
+    )
     for closed in (None, *SEGMENTS)
 }
 _LOOK_AT = {
@@ -130,7 +141,7 @@ _LOOK_AT = {
 }
 _RENEW = statement("renew", Heartbeat, is_repeatable=True)
 _SETTLE = statement("settle", Settled, is_repeatable=True)
-_COMPLETE = statement("complete", Settled, is_repeatable=True)
+_COMPLETE = bunched("complete", _completed, is_repeatable=True)
 _SAVE = statement("save", int, is_repeatable=True)
 
 

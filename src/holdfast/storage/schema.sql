@@ -156,15 +156,7 @@ CREATE TABLE holdfast.job (
     unique_key text,
     tags text[],
     origin jsonb,
-    parent bigint,
-    CONSTRAINT job_args_check CHECK ((jsonb_typeof(args) = 'object'::text)),
-    CONSTRAINT job_keep_check CHECK (((keep >= '00:00:00'::interval) AND (keep <= '36525 days'::interval))),
-    CONSTRAINT job_kind_check CHECK (((char_length(kind) >= 1) AND (char_length(kind) <= 200))),
-    CONSTRAINT job_max_attempts_check CHECK ((max_attempts > 0)),
-    CONSTRAINT job_on_lost_check CHECK ((on_lost = ANY (ARRAY['retry'::text, 'fail'::text]))),
-    CONSTRAINT job_priority_check CHECK (((priority >= 0) AND (priority <= 9))),
-    CONSTRAINT job_queue_check CHECK (((char_length(queue) >= 1) AND (char_length(queue) <= 200))),
-    CONSTRAINT job_timeout_check CHECK (((timeout > '00:00:00'::interval) AND (timeout <= '36525 days'::interval)))
+    parent bigint
 )
 WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_analyze_scale_factor='0.1');
 
@@ -185,7 +177,9 @@ CREATE TABLE holdfast.lease (
     timeout_at timestamp with time zone NOT NULL,
     cancel_requested_at timestamp with time zone,
     attempt smallint NOT NULL,
-    cancel_reason text
+    cancel_reason text,
+    queue text,
+    kind text
 )
 WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='1000');
 
@@ -602,8 +596,20 @@ ALTER TABLE ONLY holdfast.dead
 ALTER TABLE ONLY holdfast.event
     ADD CONSTRAINT event_pkey PRIMARY KEY (id);
 
+ALTER TABLE holdfast.job
+    ADD CONSTRAINT job_keep_check CHECK ((keep <= '36525 days'::interval)) NOT VALID;
+
+ALTER TABLE holdfast.job
+    ADD CONSTRAINT job_kind_check CHECK ((octet_length(kind) <= 800)) NOT VALID;
+
 ALTER TABLE ONLY holdfast.job
     ADD CONSTRAINT job_pkey PRIMARY KEY (id);
+
+ALTER TABLE holdfast.job
+    ADD CONSTRAINT job_queue_check CHECK ((octet_length(queue) <= 800)) NOT VALID;
+
+ALTER TABLE holdfast.job
+    ADD CONSTRAINT job_timeout_check CHECK ((timeout <= '36525 days'::interval)) NOT VALID;
 
 ALTER TABLE ONLY holdfast.leader
     ADD CONSTRAINT leader_pkey PRIMARY KEY (is_only);

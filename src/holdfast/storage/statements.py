@@ -17,3 +17,10 @@ def statement(name: str, decode: Callable[..., T], *, is_repeatable: bool = Fals
     read = StatementFile.read(FOLDER, name, decode, is_repeatable=is_repeatable)
     KNOWN[name] = read
     return read
+
+
+def bunched(name: str, decode: Callable[..., list[T]], *, is_repeatable: bool = False) -> StatementFile[T]:
+    """The same for one whose rows hold several results each: what comes in thousands comes in arrays."""
+    read = StatementFile.read_bunched(FOLDER, name, decode, is_repeatable=is_repeatable)
+    KNOWN[name] = read
+    return read

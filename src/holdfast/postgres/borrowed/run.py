@@ -82,4 +82,4 @@ def _fetch_blocking(connection: object, statement: Statement[object]) -> Rows:
 
 
 def _decoded(rows: Rows, statement: Statement[T]) -> list[T]:
-    return [statement.decode(*map(plain, row)) for row in rows]
+    return statement.results(map(plain, row) for row in rows)

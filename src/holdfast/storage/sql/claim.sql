@@ -2,7 +2,8 @@
 -- Only kinds that the worker knows, only before their deadline, only while the queue is not paused, and only
 -- for a worker that has not been marked lost: its row is locked (key share), so that marking waits for us.
 -- Locks ready rows in (priority, job) order and skips locked ones; leans on the primary key of ready, whose
--- segments are named as literals so that the one being truncated is neither read nor locked.
+-- segments are named as literals so that the one being truncated is neither read nor locked. Each of them gets
+-- a delete of its own (taken_0 …): rows of one partition go by their places in two thirds of the time.
 -- Always answers with the ring's version and its closed segment, with no job when nothing may run now.
 with me as materialized (
   select id from {schema}.worker
@@ -25,12 +26,7 @@ with me as materialized (
    order by priority, job
    limit %(limit)s::int
      for update skip locked
-), taken as (
-  delete from {schema}.ready r
-   using picked p
-   where r.segment in ({segments})
-     and r.segment = p.segment and r.ctid = p.place
-), states as materialized (
+), {taken}, states as materialized (
   select exists (select from {schema}.saved where job = any(array(select job from picked))) as is_any
 ), begun as materialized (
   -- The run is drawn here, so that each job's wide row is looked up once, for the lease and for the answer.
@@ -43,8 +39,8 @@ with me as materialized (
      select timeout, kind, args, priority, max_attempts, backoff, created_at, deadline_at, tags, origin
        from {schema}.job where id = p.job offset 0) j
 ), leased as (
-  insert into {schema}.lease (worker, job, run, started_at, timeout_at, attempt)
-  select %(worker)s::bigint, job, run, started_at, timeout_at, attempt from begun
+  insert into {schema}.lease (worker, job, run, started_at, timeout_at, attempt, queue, kind)
+  select %(worker)s::bigint, job, run, started_at, timeout_at, attempt, %(queue)s::text, kind from begun
 )
 select ring.version, case when ring.closed_until > clock.now then ring.closed end as closed,
        b.job, b.run, b.attempt, b.kind, b.args::text, b.priority, b.max_attempts, b.backoff::text,

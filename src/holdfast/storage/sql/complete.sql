@@ -1,6 +1,6 @@
 -- End runs that succeeded: what settle does, for the usual batch, in which nothing else can come of any run. A
 -- success wins over a cancel request and over a passed deadline. Fence, order of locks, answers and the keys that
--- are left behind are settle's.
+-- are left behind are settle's; one row answers for all runs that were settled.
 with clock as materialized (
   select coalesce(%(now)s::timestamptz, statement_timestamp()) as now
 ), asked as materialized (
@@ -14,11 +14,23 @@ with clock as materialized (
      and run = (select runs from asked)[width_bucket(run, (select runs from asked))]
      and job = (select jobs from asked)[width_bucket(run, (select runs from asked))]
      and worker = (select workers from asked)[width_bucket(run, (select runs from asked))]
-  returning worker, job, run, attempt, started_at
+  returning worker, job, run, attempt, started_at, queue, kind
+), found as materialized (
+  -- One pass over the key, not a look for each: most ends concern nobody else.
+  select id, unique_key is not null or keep is not null or parent is not null as is_special
+    from {schema}.job
+   where id = any(array(select job from gone))
 ), ended as materialized (
+  select worker, job, run, attempt, started_at, kind, queue,
+         null::text as unique_key, null::interval as keep, null::bigint as parent
+    from gone
+   -- `is true`, lest the planner make a join of it, row by row.
+   where kind is not null and (job in (select id from found where not is_special)) is true
+  union all
   select g.worker, g.job, g.run, g.attempt, g.started_at, j.kind, j.queue, j.unique_key, j.keep, j.parent
     from gone g
    cross join lateral (select kind, queue, unique_key, keep, parent from {schema}.job where id = g.job offset 0) j
+   where g.kind is null or g.job in (select id from found where is_special)
 ), forgettable as materialized (
   select job, queue, unique_key, keep, parent
     from ended
@@ -54,9 +66,11 @@ with clock as materialized (
                     from ended
                    group by queue, kind) t
 )
-select job, run, 'settled' as answer, 'succeeded' as outcome from ended
+select array_agg(job) as jobs, array_agg(run) as runs, 'settled' as answer, 'succeeded' as outcome
+  from ended
+having count(*) > 0
 union all
-select a.job, a.run,
+select array[a.job], array[a.run],
        case when exists (select from {schema}.ledger l where l.job = a.job and l.run = a.run
                              and coalesce(l.error ->> 'code', '') not in ('lease_lost', 'stale_timeout'))
             then 'already'

@@ -1,4 +1,4 @@
--- Write jobs that need not be unique, in the order given; answers their ids in that order.
+-- Write jobs that need not be unique, in the order given; answers with one row, their ids in that order.
 -- What jobs have in common comes once, as templates; args are texts with a separator between them, read in two
 -- thirds of the time that a JSON array takes, and they and the arrays have one element for each job, or are NULL
 -- where no job says anything.
@@ -47,5 +47,4 @@ with clock as materialized (
     from (select min(i.run_at) as due from input i, clock where %(notify)s::boolean and i.run_at > clock.now) d
    where due is not null
 )
-select id, true as is_new from input, (select count(*) from told) as everyone
- order by id
+select array_agg(id order by id) as jobs from input, (select count(*) from told) as everyone

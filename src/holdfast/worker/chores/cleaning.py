@@ -30,6 +30,8 @@ _TRIES = 40
 _PAUSE = 0.01
 # Who holds it after that is no claim, but a transaction that somebody keeps open.
 _TRY_AGAIN = 5.0
+# A look for what nobody can take reads every row: together they take at most this part of the time.
+_LOOKING = 0.02
 _FOLDED = 10_000
 _PRUNED = 1_000
 _KEEP_COUNTERS = timedelta(days=8)
@@ -49,6 +51,7 @@ class RingTurner:
         self._schema = schema
         self._pace = pace or Pace()
         self._try_at: dict[int, float] = {}
+        self._park_at: dict[int, float] = {}
 
     async def once(self) -> Did:
         ring = await self._database.run_one(look_at_ring(self._schema))
@@ -66,7 +69,8 @@ class RingTurner:
         elif moves.gather is not None:
             await self._empty(moves.gather)
         for segment in SEGMENTS:
-            if segment != ring.current and ring.sizes[segment] and not ring.drained[segment]:
+            has_rows = ring.sizes[segment] and not ring.drained[segment]
+            if segment != ring.current and has_rows and monotonic() >= self._park_at.get(segment, 0.0):
                 await self._park(segment)
         is_busy = bool(moves.clear) or moves.turn_to is not None or moves.gather is not None
         return Did(again_in=0.5 if is_busy else None)
@@ -75,8 +79,11 @@ class RingTurner:
         return await self._database.run_one(ring_version(self._schema))
 
     async def _park(self, segment: int) -> None:
+        began = monotonic()
         while await self._database.run_one(park(self._schema, segment=segment)) == LEFTOVERS:
-            pass
+            began = monotonic()
+        took = monotonic() - began
+        self._park_at[segment] = monotonic() + took / _LOOKING
 
     async def _empty(self, segment: int) -> None:
         """What nobody can take is parked; of the rest, up to a bound, the claims get a new copy."""
