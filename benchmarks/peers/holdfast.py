@@ -68,7 +68,7 @@ class _Producer:
 
     async def many(self, receipts: Sequence[Receipt]) -> None:
         await self._app.enqueue_many(
-            [self._job.call(each.sent, each.user_id, each.template, each.note) for each in receipts]
+            self._job.call(each.sent, each.user_id, each.template, each.note) for each in receipts
         )
 
 

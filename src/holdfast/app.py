@@ -1,11 +1,12 @@
 """The face of Holdfast: an App knows its kinds of jobs, writes jobs, and runs workers."""
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from holdfast.bulk import Bulk, one_way
 from holdfast.connections import Connections
 from holdfast.declaring import Declaring
 from holdfast.domain.duration import duration
@@ -17,7 +18,7 @@ from holdfast.handle import Handle
 from holdfast.job import Call
 from holdfast.operating import DeadOperators, QueueOperators
 from holdfast.postgres.borrowed import run_on, run_on_blocking
-from holdfast.postgres.conversation import hold, hold_blocking
+from holdfast.postgres.conversation import Conversation, hold, hold_blocking
 from holdfast.postgres.options import PoolOptions
 from holdfast.postgres.schema import Schema
 from holdfast.postgres.statement import Statement
@@ -26,7 +27,7 @@ from holdfast.schedules import planner
 from holdfast.schedules.declared import Declarer
 from holdfast.schedules.face import Schedules
 from holdfast.storage.flows import emit
-from holdfast.storage.jobs import Enqueued, OnConflict, enqueue_many
+from holdfast.storage.jobs import Enqueued, enqueue_many
 from holdfast.storage.operators import cancel
 from holdfast.telemetry.events import Reader
 from holdfast.worker.extras import Extras
@@ -74,32 +75,20 @@ class App(Declaring):
         self.schedules = Schedules(self.schema, self._connections, lambda call: self._batch([call]))
 
     async def enqueue_many(self, calls: Iterable[Call[Any]], *, conn: object = None) -> list[Handle[Any]]:
-        """Write any number of jobs, of any kinds, all or none; on `conn`'s transaction if one is given."""
-        batch = self._batch(calls)
-        conversation = enqueue_many(
-            self.schema,
-            (call.job for call in batch),
-            on_conflict=_one_way(batch),
-            notify=conn is not None,
-        )
+        """Write any number of jobs, of any kinds, all or none; on `conn`'s transaction if one is given.
+
+        Given a generator, calls are made while Postgres writes those before.
+        """
         if conn is not None:
-            rows = await hold(conversation, lambda statement: run_on(conn, statement))
-        else:
-            here = await self._connections.opened()
-            async with here.database.transaction() as transaction:
-                rows = await hold(conversation, transaction.run)
-            here.notifier.tell(wishes(call.job for call in batch))
-        return self._handles(batch, rows)
+            batch = self._batch(calls)
+            rows = await hold(self._enqueueing(batch, notify=True), lambda statement: run_on(conn, statement))
+            return self._handles(batch, rows)
+        return await Bulk(self.schema, self._own(calls), self._handles).write(self._connections)
 
     def enqueue_many_sync(self, calls: Iterable[Call[Any]], *, conn: object = None) -> list[Handle[Any]]:
         """The same, blocking."""
         batch = self._batch(calls)
-        conversation = enqueue_many(
-            self.schema,
-            (call.job for call in batch),
-            on_conflict=_one_way(batch),
-            notify=conn is not None,
-        )
+        conversation = self._enqueueing(batch, notify=conn is not None)
         if conn is not None:
             rows = hold_blocking(conversation, lambda statement: run_on_blocking(conn, statement))
         else:
@@ -109,13 +98,19 @@ class App(Declaring):
             here.notifier.tell(wishes(call.job for call in batch))
         return self._handles(batch, rows)
 
+    def _enqueueing(self, batch: Sequence[Call[Any]], *, notify: bool) -> Conversation[list[Enqueued]]:
+        news = (call.job for call in batch)
+        return enqueue_many(self.schema, news, on_conflict=one_way(batch), notify=notify)
+
     def _batch(self, calls: Iterable[Call[Any]]) -> list[Call[Any]]:
-        """As a list, and sure to be of this app: another app's jobs may belong into another database."""
-        batch = list(calls)
-        for call in batch:
+        return list(self._own(calls))
+
+    def _own(self, calls: Iterable[Call[Any]]) -> Iterator[Call[Any]]:
+        """Sure to be of this app: another app's jobs may belong into another database."""
+        for call in calls:
             if type(call) is not Call or self.kinds.get(call.kind.name) is not call.kind:
                 raise InvalidInput(f"{call!r} is no call of this app's jobs: give [job.call(…), …]")
-        return batch
+            yield call
 
     async def _enqueue(self, call: Call[R], conn: object) -> Handle[R]:
         if conn is not None or call.on_conflict != "existing":
@@ -134,7 +129,7 @@ class App(Declaring):
             here.notifier.tell(wishes((call.job,)))
         return self._handles([call], rows)[0]
 
-    def _handles(self, calls: Sequence[Call[Any]], rows: list[Enqueued]) -> list[Handle[Any]]:
+    def _handles(self, calls: Sequence[Call[Any]], rows: Sequence[Enqueued]) -> list[Handle[Any]]:
         return [
             Handle(self, call.kind.signature, row.job, is_new=row.is_new)
             for call, row in zip(calls, rows, strict=True)
@@ -284,10 +279,3 @@ class App(Declaring):
 def _check_said_once(queues: object, grace: object, options: object) -> None:
     if options is not None and (queues is not None or grace is not None):
         raise InvalidInput("queues and grace are part of WorkerOptions: give them there, or give no options")
-
-
-def _one_way(calls: Sequence[Call[Any]]) -> OnConflict:
-    ways: set[OnConflict] = {call.on_conflict for call in calls if call.job.unique_key is not None}
-    if len(ways) > 1:
-        raise InvalidInput(f"one call has one on_conflict, these have {', '.join(sorted(ways))}")
-    return next(iter(ways), "existing")

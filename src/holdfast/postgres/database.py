@@ -1,7 +1,7 @@
 """Holdfast's own connections for an event loop: statements in a transaction of their own or together."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -191,3 +191,22 @@ class Transaction:
 
     async def run_one(self, statement: Statement[T]) -> T:
         return the_one(statement, await self.run(statement))
+
+    async def run_each(self, statements: Iterable[Statement[T]]) -> AsyncGenerator[list[T], None]:
+        """One after the other, each with its answer. While Postgres works on one of them the next is made,
+        and whoever reads the answers works on the one before.
+        """
+        running: asyncio.Task[list[T]] | None = None
+        try:
+            for statement in statements:
+                answer = None if running is None else await running
+                running = asyncio.create_task(self.run(statement))
+                await asyncio.sleep(0)  # it is sent
+                if answer is not None:
+                    yield answer
+            if running is not None:
+                yield await running
+        finally:
+            if running is not None and not running.done():
+                running.cancel()
+                await asyncio.wait([running])

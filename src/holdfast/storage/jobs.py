@@ -87,6 +87,14 @@ def enqueue_many(
     return answers
 
 
+def enqueue_chunks(
+    schema: Schema, jobs: Iterable[NewJob], *, notify: bool, now: datetime | None = None
+) -> Iterator[Statement[Enqueued]]:
+    """Statements that together write any number of jobs, each made when it is asked for."""
+    for chunk in _chunks(jobs):
+        yield enqueue(schema, chunk, notify=notify, now=now)
+
+
 def _replace_existing(
     schema: Schema, chunk: Sequence[NewJob], rows: list[Enqueued], *, notify: bool, now: datetime | None
 ) -> Conversation[list[Enqueued]]:

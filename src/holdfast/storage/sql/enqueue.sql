@@ -36,7 +36,9 @@ with clock as materialized (
   insert into {schema}.scheduled (job, run_at, deadline_at, attempt)
   select i.id, i.run_at, i.deadline_at, 0
     from input i, clock
-   where i.run_at > clock.now
+   -- Asked once, so that nobody reads the input again for nothing.
+   where (%(delays)s::interval[] is not null or %(run_ats)s::timestamptz[] is not null)
+     and i.run_at > clock.now
 ), told as materialized (
   select pg_notify('{schema_name}.ready', queue)
     from (select distinct (%(queues)s::text[])[i.template] as queue
@@ -47,4 +49,4 @@ with clock as materialized (
     from (select min(i.run_at) as due from input i, clock where %(notify)s::boolean and i.run_at > clock.now) d
    where due is not null
 )
-select array_agg(id order by id) as jobs from input, (select count(*) from told) as everyone
+select array_agg(id) as jobs from input, (select count(*) from told) as everyone
