@@ -48,9 +48,10 @@ async def test_a_generator_that_fails_has_written_nothing(app: App, observer: Ob
 async def test_a_strange_call_among_many_is_refused_with_all_others(
     app: App, observer: Observer, at: int
 ) -> None:
-    mail: Any = mail_of(app)
+    mail = mail_of(app)
+    strange: Any = 5
     with pytest.raises(InvalidInput, match=r"give \[job\.call\(…\), …\]"):
-        await app.enqueue_many(5 if number == at else mail.call(number) for number in range(3_000))
+        await app.enqueue_many(strange if number == at else mail.call(number) for number in range(3_000))
     assert observer.count() == 0
 
 

@@ -25,7 +25,7 @@ from holdfast.postgres.availability import (
     Availability,
 )
 from holdfast.postgres.options import PoolSettings
-from holdfast.postgres.replies import Watchdog, has_something_to_say
+from holdfast.postgres.replies import Ear, Watchdog
 from holdfast.postgres.rows import has_rows
 from holdfast.postgres.session import Life, SessionSettings
 from holdfast.postgres.sqlstate import meaning
@@ -38,6 +38,7 @@ _TICK = 0.5
 class BlockingPooledConnection(psycopg.Connection[TupleRow]):
     is_holdfast = True
     life: Life
+    ear: Ear
 
     @classmethod
     def connect(  # type: ignore[override]  # only called by the pool, which passes our own arguments on
@@ -208,7 +209,7 @@ class BlockingPool:
                 connection.closed
                 or life.is_over
                 or life.opened_at <= self._distrusted_until
-                or has_something_to_say(connection)
+                or connection.ear.hears()
             )
         except psycopg.Error:  # closed in between
             return True
@@ -217,7 +218,7 @@ class BlockingPool:
         life = connection.life
         if connection.closed or life.is_over or life.opened_at <= self._distrusted_until:
             return False
-        if life.is_fresh and not has_something_to_say(connection):
+        if life.is_fresh and not connection.ear.hears():
             return True
         with self._watchdog.replies_within(connection, CHECK_SECONDS) as bound:
             try:
@@ -235,6 +236,7 @@ class BlockingPool:
 
     def _configure(self, connection: BlockingPooledConnection) -> None:
         connection.life = Life.begin(self._settings)
+        connection.ear = Ear(connection)
         try:
             if self._session.opening:
                 with self._watchdog.replies_within(connection, CHECK_SECONDS):

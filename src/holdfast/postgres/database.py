@@ -19,7 +19,7 @@ from holdfast.postgres.options import PoolOptions, PoolSettings
 from holdfast.postgres.pool import Pool, PooledConnection
 from holdfast.postgres.pooler import Pooler, find_pooler
 from holdfast.postgres.repeat import Tries
-from holdfast.postgres.replies import RepliesWithin
+from holdfast.postgres.replies import replies_within
 from holdfast.postgres.rows import the_one
 from holdfast.postgres.session import SessionSettings
 from holdfast.postgres.sqlstate import meaning
@@ -170,7 +170,7 @@ class Database:
 
 async def _prepare(connection: psycopg.AsyncConnection[TupleRow], opening: bytes) -> None:
     try:
-        with RepliesWithin(connection, CHECK_SECONDS):
+        with replies_within(connection, CHECK_SECONDS):
             await connection.execute(opening)
     except BaseException:
         await connection.close()

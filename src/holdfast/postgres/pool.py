@@ -27,7 +27,7 @@ from holdfast.postgres.availability import (
     Availability,
 )
 from holdfast.postgres.options import PoolSettings
-from holdfast.postgres.replies import RepliesWithin, has_something_to_say
+from holdfast.postgres.replies import Ear, Patience, replies_within
 from holdfast.postgres.rows import has_rows
 from holdfast.postgres.session import Life, SessionSettings
 from holdfast.postgres.sqlstate import meaning
@@ -41,6 +41,7 @@ class PooledConnection(psycopg.AsyncConnection[TupleRow]):
 
     is_holdfast = True
     life: Life
+    ear: Ear
 
     @classmethod
     async def connect(  # type: ignore[override]  # only called by the pool, which passes our own arguments on
@@ -79,6 +80,7 @@ class Pool:
         # half as long as the statement itself; whoever waits there is served first.
         self._at_hand: list[PooledConnection] = []
         self._waiting = 0
+        self._patience = Patience(settings.reply_timeout.total_seconds())
         self._distrusted_until = float("-inf")
         self._keeper: asyncio.Task[None] | None = None
         self._pool = psycopg_pool.AsyncConnectionPool(
@@ -118,6 +120,7 @@ class Pool:
             self._keeper.cancel()
             with suppress(asyncio.CancelledError):
                 await self._keeper
+        self._patience.close()
         await self._put_away()
         await self._pool.close(CLOSE_SECONDS)
         # psycopg's pool leaves a task that is still connecting behind; a task that is ended here stays ended.
@@ -136,17 +139,15 @@ class Pool:
 
     async def take(self) -> PooledConnection:
         """A connection that is fit to be used. The caller gives it back, whatever happens."""
+        while self._at_hand:
+            connection = self._at_hand.pop()
+            if self._is_surely_fit(connection) or await self._is_still_fit(connection):
+                self._lent.add(connection)
+                return connection
         deadline = monotonic() + self._settings.pool_timeout.total_seconds()
         while True:
-            connection = self._at_hand.pop() if self._at_hand else await self._wait_for_one(deadline)
-            is_fit = False
-            try:
-                is_fit = await self._is_fit(connection)
-            finally:
-                if not is_fit:
-                    await connection.close()
-                    await self._pool.putconn(connection)
-            if is_fit:
+            connection = await self._wait_for_one(deadline)
+            if await self._is_still_fit(connection):
                 self._lent.add(connection)
                 return connection
 
@@ -165,18 +166,18 @@ class Pool:
         self, connection: PooledConnection, text: bytes, params: Mapping[str, object] | None = None
     ) -> list[TupleRow]:
         """Send something and wait for its rows, within a bound. Raises psycopg's errors."""
-        seconds = self._settings.reply_timeout.total_seconds()
-        with RepliesWithin(connection, seconds) as bound:
+        with self._patience.reply_on(connection) as bound:
             try:
                 # Times and numbers are read faster as bytes; what has no parameters may be several commands.
                 cursor = await connection.execute(text, params, binary=bool(params))
                 return await cursor.fetchall() if has_rows(cursor.pgresult) else []
             except psycopg.Error as error:
-                reason = NoReply(seconds) if bound.was_reached else error
+                is_silent = bound.was_reached
+                reason = NoReply(self._settings.reply_timeout.total_seconds()) if is_silent else error
                 failure = meaning(error)
                 if failure.is_session_over:
                     await connection.close()
-                    self._note(connection, reason, is_general=bound.was_reached or failure.is_wrong_server)
+                    self._note(connection, reason, is_general=is_silent or failure.is_wrong_server)
                 raise reason from error.__cause__
 
     async def roll_back(self, connection: PooledConnection) -> None:
@@ -184,7 +185,7 @@ class Pool:
         if connection.closed:
             return
         try:
-            with RepliesWithin(connection, CHECK_SECONDS):
+            with replies_within(connection, CHECK_SECONDS):
                 await connection.rollback()
         except psycopg.Error:
             await connection.close()
@@ -257,26 +258,38 @@ class Pool:
             connection.closed
             or life.is_over
             or life.opened_at <= self._distrusted_until
-            or has_something_to_say(connection)
+            or connection.ear.hears()
         )
 
-    async def _is_fit(self, connection: PooledConnection) -> bool:
-        """Asks the connection itself only when it has lain idle, or when its socket can be read.
+    def _is_surely_fit(self, connection: PooledConnection) -> bool:
+        """A question before every statement would cost as much as most statements."""
+        return connection.life.is_fresh and not self._looks_stale(connection)
 
-        A question before every statement would cost as much as most statements.
-        """
+    async def _is_fit(self, connection: PooledConnection) -> bool:
+        """Asks the connection itself only when it has lain idle, or when its socket can be read."""
         life = connection.life
         if connection.closed or life.is_over or life.opened_at <= self._distrusted_until:
             return False
-        if life.is_fresh and not has_something_to_say(connection):
+        if self._is_surely_fit(connection):
             return True
-        with RepliesWithin(connection, CHECK_SECONDS) as bound:
+        with replies_within(connection, CHECK_SECONDS) as bound:
             try:
                 await connection.execute("")
             except psycopg.Error as error:
                 self._note(connection, error, is_general=bound.was_reached)
                 return False
         return True
+
+    async def _is_still_fit(self, connection: PooledConnection) -> bool:
+        """One that is not, or that we could not finish asking, is replaced."""
+        is_fit = False
+        try:
+            is_fit = await self._is_fit(connection)
+        finally:
+            if not is_fit:
+                await connection.close()
+                await self._pool.putconn(connection)
+        return is_fit
 
     def _note(self, connection: PooledConnection, error: psycopg.Error, *, is_general: bool) -> None:
         """A connection turned out to be of no use.
@@ -291,9 +304,10 @@ class Pool:
 
     async def _configure(self, connection: PooledConnection) -> None:
         connection.life = Life.begin(self._settings)
+        connection.ear = Ear(connection)
         try:
             if self._session.opening:
-                with RepliesWithin(connection, CHECK_SECONDS):
+                with replies_within(connection, CHECK_SECONDS):
                     await connection.execute(self._session.opening)
         except psycopg.Error as error:
             self._availability.lost(one_line(error))

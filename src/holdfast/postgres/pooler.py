@@ -17,7 +17,7 @@ import psycopg
 from psycopg.conninfo import make_conninfo
 from psycopg.rows import TupleRow
 
-from holdfast.postgres.replies import RepliesWithin
+from holdfast.postgres.replies import replies_within
 
 logger = logging.getLogger("holdfast.postgres")
 
@@ -88,7 +88,7 @@ async def _connect(conninfo: str) -> psycopg.AsyncConnection[TupleRow]:
 
 
 async def _backend(client: psycopg.AsyncConnection[TupleRow]) -> int:
-    with RepliesWithin(client, _PATIENCE):
+    with replies_within(client, _PATIENCE):
         cursor = await client.execute("select pg_backend_pid()")
         row = await cursor.fetchone()
     return int(row[0]) if row else 0

@@ -31,37 +31,95 @@ class Bound:
         self.was_reached = False
 
 
-def has_something_to_say(connection: _Connection) -> bool:
-    """Whether a connection on which nothing is expected can be read: most often its end."""
-    poll = select.poll()
-    poll.register(connection.fileno(), select.POLLIN)
-    return bool(poll.poll(0))
+class Ear:
+    """Hears whether a connection on which nothing is expected can be read: most often its end."""
+
+    __slots__ = ("_poll",)
+
+    def __init__(self, connection: _Connection) -> None:
+        self._poll = select.poll()
+        self._poll.register(connection.fileno(), select.POLLIN)
+
+    def hears(self) -> bool:
+        """Of a connection that is not closed: the number of its socket would be another's by now."""
+        return bool(self._poll.poll(0))
 
 
-class RepliesWithin(Bound):
-    """Cut the connection if the block is not over in time; zero seconds mean no bound."""
+class Patience:
+    """One bound for any number of connections, with one timer: who has waited longest is over first. Zero
+    seconds mean no bound.
+    """
 
-    __slots__ = ("_connection", "_seconds", "_timer")
-
-    def __init__(self, connection: _Connection, seconds: float) -> None:
-        super().__init__()
-        self._connection = connection
+    def __init__(self, seconds: float) -> None:
         self._seconds = seconds
+        self._waiting: dict[Reply, None] = {}
         self._timer: asyncio.TimerHandle | None = None
 
-    def __enter__(self) -> Self:
+    def reply_on(self, connection: _Connection) -> "Reply":
+        return Reply(self, connection)
+
+    def close(self) -> None:
+        if self._timer:
+            self._timer.cancel()
+            self._timer = None
+
+    def begin(self, reply: "Reply") -> None:
         if self._seconds:
-            self._timer = asyncio.get_running_loop().call_later(self._seconds, self._reached)
+            reply.deadline = monotonic() + self._seconds
+            self._waiting[reply] = None
+            if self._timer is None:
+                self._look_in(self._seconds)
+
+    def end(self, reply: "Reply") -> None:
+        self._waiting.pop(reply, None)
+
+    def _look_in(self, seconds: float) -> None:
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._look)
+
+    def _look(self) -> None:
+        self._timer = None
+        for reply in list(self._waiting):
+            left = reply.deadline - monotonic()
+            if left > 0:
+                self._look_in(left)
+                return
+            del self._waiting[reply]
+            reply.cut()
+
+
+class Reply(Bound):
+    """One wait: the block in which it happens."""
+
+    __slots__ = ("_connection", "_patience", "deadline")
+
+    def __init__(self, patience: Patience, connection: _Connection) -> None:
+        super().__init__()
+        self._patience = patience
+        self._connection = connection
+        self.deadline = 0.0
+
+    def __enter__(self) -> Self:
+        self._patience.begin(self)
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._timer:
-            self._timer.cancel()
+        self._patience.end(self)
 
-    def _reached(self) -> None:
+    def cut(self) -> None:
         if not self._connection.closed:
             self.was_reached = True
             _cut(self._connection.fileno())
+
+
+@contextmanager
+def replies_within(connection: _Connection, seconds: float) -> Iterator[Reply]:
+    """Cut the connection if the block is not over in time; zero seconds mean no bound."""
+    patience = Patience(seconds)
+    try:
+        with patience.reply_on(connection) as reply:
+            yield reply
+    finally:
+        patience.close()
 
 
 class Watchdog:

@@ -21,6 +21,8 @@ OnConflict = Literal["existing", "raise", "replace"]
 CHUNK = 1_000
 CHUNK_TEXT = 8 * 1024 * 1024
 _ROUNDS = 3
+_FIELDS: dict[int, tuple[Policy, dict[str, object]]] = {}
+_FIELDS_KEPT = 1_000
 _SEPARATOR = "\x1e"  # which JSON never holds: in it, control characters are escaped
 
 
@@ -180,9 +182,18 @@ def job_columns(jobs: Sequence[NewJob]) -> dict[str, object]:
 
 
 def _fields(job: NewJob) -> dict[str, object]:
+    """Most jobs share one of a few policy objects: what is made of them is kept."""
     policy = job.policy
+    known = _FIELDS.get(id(policy))
+    if known is None or known[0] is not policy:
+        if len(_FIELDS) >= _FIELDS_KEPT:
+            _FIELDS.clear()
+        known = _FIELDS[id(policy)] = (policy, _policy_fields(policy))
+    return known[1] | {"args": job.args}
+
+
+def _policy_fields(policy: Policy) -> dict[str, object]:
     return {
-        "args": job.args,
         "kind": policy.kind,
         "queue": policy.queue,
         "priority": policy.priority,
