@@ -5,10 +5,9 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """The defaults are those of the targets. `slow_jobs`: for a system that would take minutes for `jobs`."""
+    """The defaults are those of the targets."""
 
     jobs: int = 50_000
-    slow_jobs: int = 2_000
     concurrency: int = 500
     rounds: int = 3
     single_seconds: float = 4
@@ -21,8 +20,7 @@ class Extent:
     def quick(cls) -> "Extent":
         """Large enough to run every line, too small to mean anything."""
         return cls(
-            jobs=3_000,
-            slow_jobs=200,
+            jobs=2_000,
             rounds=1,
             single_seconds=0.5,
             latency_jobs=100,

@@ -24,8 +24,7 @@ Written by `make bench-peers`: {machine}.
 - A job is a no-op coroutine with about 100 bytes of JSON as arguments, up to {concurrency} at once in one
   process.
 - **Drain** counts from the first job that is handled until the database itself says that none is left
-  unfinished. procrastinate, which fetches its jobs one by one, is given {slow_jobs:,} jobs instead of
-  {jobs:,}: its rate does not rise with their number.
+  unfinished. procrastinate fetches its jobs one by one, and the slower the more of them wait.
 - **CPU** is that of the worker's process and, behind the plus sign, that of the whole server, start-up
   included: the figure to look at where the machine was busy with something else.
 - **Claim + settle alone** are Holdfast's own statements, 200 jobs at a time, over one connection with
@@ -49,8 +48,6 @@ def write_page(directory: Path, figures: list[Figure], machine: str, extent: Ext
         table=markdown(figures),
         rounds=extent.rounds,
         concurrency=extent.concurrency,
-        jobs=extent.jobs,
-        slow_jobs=extent.slow_jobs,
     )
     (directory / f"{_NAME}.md").write_text(page)
     (directory / f"{_NAME}.svg").write_text(plot(figures))

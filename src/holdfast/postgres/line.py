@@ -8,6 +8,7 @@ once: psycopg's own wait first tries for up to ten seconds to cancel it on the s
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
@@ -121,7 +122,10 @@ class Line:
         return kind(pq.error_message(refusal, self._encoding).strip(), sqlstate=sqlstate.decode() or None)
 
     def _readable(self) -> None:
+        """Deliver at once, before whoever waits is woken; if the connection is lost, he finds that out."""
         self.heard_at = self._loop.time()
+        with suppress(ConnectionLost):
+            self._take()
         self._stirred.set()
 
     def _noticed(self, diagnostic: psycopg.errors.Diagnostic) -> None:
