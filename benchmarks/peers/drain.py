@@ -91,7 +91,7 @@ def drained_once(bench: Bench, system: str, jobs: int, concurrency: int, process
             # The one more is what the producer warmed itself up with.
             began = crew.wait_for(1, within=60)
             before = crew.tally.total
-            crew.wait_for(jobs + 1, within=600)
+            crew.wait_for(jobs + 1, within=1_200)
             ended = wait_until_finished(dsn, unfinished)
             effort = Effort.so_far(dsn, workers).since(at_first, jobs)
             crew.begun()

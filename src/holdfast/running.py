@@ -37,8 +37,8 @@ async def run_until_stopped(worker: Worker) -> None:
         for number in _SIGNALS:
             loop.add_signal_handler(number, ask)
     # What was imported lives as long as this: looking through all of it for garbage, again and again, would
-    # take an eighth of the time of a busy worker; and as much again goes where garbage is looked for after every
-    # 700 objects, as many as fifty jobs under way consist of. Who has chosen a number keeps it.
+    # take an eighth of the time of a busy worker. Nearly as much goes where garbage is looked for after every
+    # 700 objects, of which fifty jobs under way consist. Who has chosen a number keeps it.
     threshold = gc.get_threshold()
     if threshold[0] in _DEFAULT_THRESHOLDS:
         gc.set_threshold(_THRESHOLD, *threshold[1:])
