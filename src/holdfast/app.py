@@ -256,7 +256,7 @@ class App(Declaring):
         own = {kind.policy.queue: 100 for kind in self.kinds.values()}
         return WorkerOptions(
             queues=own if queues is None else queues,
-            grace=duration("30s" if grace is None else grace, name="grace"),
+            grace="30s" if grace is None else grace,
         )
 
     async def __aenter__(self) -> Self:
@@ -277,5 +277,7 @@ class App(Declaring):
 
 
 def _check_said_once(queues: object, grace: object, options: object) -> None:
+    if options is not None and not isinstance(options, WorkerOptions):
+        raise InvalidInput(f"options is {options!r}: give WorkerOptions(…), or leave it out")
     if options is not None and (queues is not None or grace is not None):
         raise InvalidInput("queues and grace are part of WorkerOptions: give them there, or give no options")

@@ -1,39 +1,103 @@
 """How a worker runs, checked once."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, fields, replace
 from datetime import timedelta
+from typing import TypeVar
 
-from holdfast.domain.job import check_name, is_whole
+from holdfast.domain.duration import compact, duration
+from holdfast.domain.job import check_length, check_name, is_whole
 from holdfast.errors import InvalidInput
 from holdfast.storage.runs import Retention
 from holdfast.worker.keeper import Beats
 
+Length = str | timedelta
+Lengths = TypeVar("Lengths", Beats, Retention)
+
 _SLOTS = range(1, 100_001)
+_EXAMPLE = 'give queues={"default": 100}'
+_BEATS = Beats()
+_RETENTION = Retention()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, init=False)
 class WorkerOptions:
     """`queues` maps each queue to the number of its jobs that may run here at once."""
 
-    queues: Mapping[str, int] = field(default_factory=lambda: {"default": 100})
-    grace: timedelta = timedelta(seconds=30)
-    poll: timedelta = timedelta(seconds=5)
-    beats: Beats = field(default_factory=Beats)
-    leader_lease: timedelta = timedelta(seconds=10)
-    retention: Retention = field(default_factory=Retention)
-    is_leading_allowed: bool = True
+    queues: Mapping[str, int]
+    grace: timedelta
+    poll: timedelta
+    beats: Beats
+    leader_lease: timedelta
+    retention: Retention
+    is_leading_allowed: bool
 
-    def __post_init__(self) -> None:
-        if not self.queues:
-            raise InvalidInput('a worker needs a queue: give queues={"default": 100}')
-        for name, slots in self.queues.items():
-            check_name("queue", name)
-            if not is_whole(slots) or slots not in _SLOTS:
-                raise InvalidInput(f'queue "{name}" has {slots!r} slots: give 1 to {_SLOTS[-1]}')
-        if self.grace < timedelta():
-            raise InvalidInput("grace must not be negative")
-        if self.poll <= timedelta():
-            raise InvalidInput("the poll interval must be longer than nothing")
-        if self.beats.interval * 2 > self.beats.lease:
-            raise InvalidInput("a lease must last at least two beats")
+    def __init__(
+        self,
+        *,
+        queues: Mapping[str, int] | None = None,
+        grace: Length = "30s",
+        poll: Length = "5s",
+        beats: Beats = _BEATS,
+        leader_lease: Length = "10s",
+        retention: Retention = _RETENTION,
+        is_leading_allowed: bool = True,
+    ) -> None:
+        if not isinstance(is_leading_allowed, bool):
+            raise InvalidInput(f"is_leading_allowed is {is_leading_allowed!r}: give True or False")
+        read = {
+            "queues": {"default": 100} if queues is None else _queues(queues),
+            "grace": _length("grace", grace),
+            "poll": _some_time("poll", poll),
+            "beats": _beats(beats),
+            "leader_lease": _some_time("leader_lease", leader_lease),
+            "retention": _lengths("retention", retention, Retention),
+            "is_leading_allowed": is_leading_allowed,
+        }
+        for name, value in read.items():
+            object.__setattr__(self, name, value)
+
+
+def _queues(queues: object) -> dict[str, int]:
+    if not isinstance(queues, Mapping):
+        raise InvalidInput(f"queues is {queues!r}: say how many jobs of each may run at once, {_EXAMPLE}")
+    if not queues:
+        raise InvalidInput(f"a worker needs a queue: {_EXAMPLE}")
+    for name, slots in queues.items():
+        check_name("queue", name)
+        if not is_whole(slots) or slots not in _SLOTS:
+            raise InvalidInput(f'queue "{name}" has {slots!r} slots: give 1 to {_SLOTS[-1]}')
+    return dict(queues)
+
+
+def _length(name: str, value: object) -> timedelta:
+    length = duration(value, name=name)
+    if length < timedelta():
+        raise InvalidInput(f"{name} is {compact(length)}: it must not be negative")
+    check_length(name, length)
+    return length
+
+
+def _some_time(name: str, value: object) -> timedelta:
+    length = _length(name, value)
+    if not length:
+        raise InvalidInput(f"{name} is {compact(length)}: it must be longer than nothing")
+    return length
+
+
+def _lengths(name: str, value: Lengths, kind: type[Lengths]) -> Lengths:
+    names = [field.name for field in fields(kind)]
+    if not isinstance(value, kind):
+        raise InvalidInput(f"{name} is {value!r}: give {kind.__name__}({', '.join(f'{n}=…' for n in names)})")
+    return replace(value, **{each: _length(f"{name}.{each}", getattr(value, each)) for each in names})
+
+
+def _beats(given: Beats) -> Beats:
+    beats = _lengths("beats", given, Beats)
+    _some_time("beats.interval", beats.interval)
+    if beats.interval * 2 > beats.lease:
+        raise InvalidInput(
+            f"beats.lease is {compact(beats.lease)}, the interval {compact(beats.interval)}: "
+            "a lease must last at least two of them"
+        )
+    return beats
