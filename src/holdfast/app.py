@@ -20,12 +20,12 @@ from holdfast.operating import DeadOperators, QueueOperators
 from holdfast.postgres.borrowed import run_on, run_on_blocking
 from holdfast.postgres.conversation import Conversation, hold, hold_blocking
 from holdfast.postgres.options import PoolOptions
-from holdfast.postgres.schema import Schema
 from holdfast.postgres.statement import Statement
 from holdfast.running import run_until_stopped, worker_running
 from holdfast.schedules import planner
 from holdfast.schedules.declared import Declarer
 from holdfast.schedules.face import Schedules
+from holdfast.settings import read_pool, read_readers, read_schema, read_target
 from holdfast.storage.flows import emit
 from holdfast.storage.jobs import Enqueued, enqueue_many
 from holdfast.storage.operators import cancel
@@ -45,7 +45,8 @@ Length = str | timedelta
 class App(Declaring):
     """`App()` takes HOLDFAST_DSN, `App("postgresql://…")` a server, `App("embedded")` a private one.
 
-    Nothing is opened before the first use. `async with app:` closes what was opened.
+    Nothing is opened before the first use, which also reads the variable; what is given here is checked at
+    once. `async with app:` closes what was opened.
     """
 
     def __init__(
@@ -62,9 +63,11 @@ class App(Declaring):
         readers: Sequence[Reader] = (),
     ) -> None:
         super().__init__(Hooks(on_start, on_success, on_failure, on_dead, on_lease_lost))
-        self.schema = Schema(schema)
-        self.readers = tuple(readers)
-        self._connections = Connections(dsn, self.schema, pool or PoolOptions())
+        if dsn is not None:
+            read_target(dsn)
+        self.schema = read_schema(schema)
+        self.readers = read_readers(readers)
+        self._connections = Connections(dsn, self.schema, read_pool(pool))
         self.flows = FlowOperators(
             self.schema,
             self._connections,

@@ -1,11 +1,17 @@
-"""Where Holdfast finds its database, decided once and never at import."""
+"""What an App is made with, read once: where its database is, how it is reached, and who hears of events.
+The environment is read at the first use, never at import.
+"""
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from holdfast.errors import InvalidConnectionString
+from holdfast.errors import InvalidConnectionString, InvalidInput
 from holdfast.postgres.dsn import Dsn
 from holdfast.postgres.embedded.layout import DEFAULT_DIRECTORY
+from holdfast.postgres.options import PoolOptions
+from holdfast.postgres.schema import Schema
+from holdfast.telemetry.events import Reader
 
 VARIABLE = "HOLDFAST_DSN"
 _EMBEDDED = "embedded"
@@ -28,7 +34,7 @@ class Embedded:
 Target = Server | Embedded
 
 
-def read_target(given: str | None) -> Target:
+def read_target(given: object) -> Target:
     """What was given, else the environment's. Nothing at all is an error: a forgotten variable must never put
     payments on a container's disk.
     """
@@ -38,8 +44,34 @@ def read_target(given: str | None) -> Target:
             f"no database was named: set {VARIABLE} (such as postgresql://user@host/database), or write "
             'App("embedded") for a private server in ./.holdfast'
         )
+    if not isinstance(text, str):  # not repeated, as it may hold a password all the same
+        raise InvalidConnectionString(
+            f"the connection string is of type {type(text).__name__}: give text such as "
+            "postgresql://user@host/database"
+        )
     if text == _EMBEDDED:
         return Embedded(DEFAULT_DIRECTORY)
     if text.startswith(f"{_EMBEDDED}:"):
         return Embedded(text.removeprefix(f"{_EMBEDDED}:") or DEFAULT_DIRECTORY)
     return Server(Dsn.parse(text))
+
+
+def read_schema(name: object) -> Schema:
+    if not isinstance(name, str):
+        raise InvalidInput(f'schema is {name!r}: give its name, such as "{Schema().name}"')
+    return Schema(name)
+
+
+def read_pool(options: object) -> PoolOptions:
+    if options is None:
+        return PoolOptions()
+    if not isinstance(options, PoolOptions):
+        raise InvalidInput(f"pool is {options!r}: give PoolOptions(pool_max_conns=20), or leave it out")
+    return options
+
+
+def read_readers(readers: object) -> tuple[Reader, ...]:
+    found = tuple(readers) if isinstance(readers, Iterable) else (None,)
+    if not all(map(callable, found)):
+        raise InvalidInput(f"readers is {readers!r}: give a list of functions that take an event")
+    return found

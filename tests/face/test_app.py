@@ -3,6 +3,7 @@
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
@@ -12,6 +13,7 @@ from holdfast import App
 from holdfast.errors import (
     ConnectionFailed,
     InvalidConnectionString,
+    InvalidInput,
     InvalidSchemaName,
     SchemaOutdated,
     UnsupportedScheme,
@@ -71,21 +73,75 @@ def test_what_is_given_wins_over_the_environment(
 
 @pytest.mark.requirement("S2.1")
 @pytest.mark.parametrize(
-    ("text", "error"),
-    [("", InvalidConnectionString), ("mysql://host/shop", UnsupportedScheme), ("=", InvalidConnectionString)],
+    ("given", "error", "says"),
+    [
+        ("", InvalidConnectionString, r"is empty: use postgresql://user@host/database"),
+        (" ", InvalidConnectionString, "is empty"),
+        ("mysql://mia:secret@host/shop", UnsupportedScheme, '"mysql://" is not Postgres: use postgresql://'),
+        ("=", InvalidConnectionString, "cannot be read"),
+        (
+            "host=h pool_max_conns=0",
+            InvalidConnectionString,
+            "pool_max_conns takes a whole number, 1 or more",
+        ),
+        (5, InvalidConnectionString, "of type int: give text such as postgresql://user@host/database"),
+        (b"postgresql://mia:secret@host/shop", InvalidConnectionString, "of type bytes: give text"),
+        (Path("secret"), InvalidConnectionString, "of type PosixPath: give text"),
+        (False, InvalidConnectionString, "of type bool: give text"),
+    ],
 )
-async def test_a_text_that_is_no_dsn_is_an_error_at_the_first_use(
-    text: str, error: type[InvalidConnectionString]
+def test_what_is_no_dsn_is_an_error_when_the_app_is_made(
+    given: Any, error: type[InvalidConnectionString], says: str
 ) -> None:
-    app = App(text)
+    with pytest.raises(error, match=says) as refused:
+        App(given)
+    with pytest.raises(error, match=says):
+        App(dsn=given)
+    assert "secret" not in str(refused.value)
+
+
+async def test_a_variable_that_holds_no_dsn_is_an_error_at_the_first_use(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("HOLDFAST_DSN", "")
+    app = App()
 
     @app.job
     def work() -> None: ...
 
-    with pytest.raises(error):
+    with pytest.raises(InvalidConnectionString, match="is empty"):
         await work.enqueue()
-    with pytest.raises(error):
+    with pytest.raises(InvalidConnectionString, match="is empty"):
         work.enqueue_sync()
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"schema": 5}, "schema is 5: give its name, such as"),
+        ({"schema": None}, "schema is None"),
+        ({"schema": b"holdfast"}, "schema is b'holdfast'"),
+        ({"pool": "x"}, r"pool is 'x': give PoolOptions\(pool_max_conns=20\)"),
+        ({"pool": {"pool_max_conns": 20}}, "pool is .*: give PoolOptions"),
+        ({"pool": 0}, "pool is 0: give PoolOptions"),
+        ({"readers": 5}, "readers is 5: give a list of functions"),
+        ({"readers": print}, "readers is .*: give a list of functions"),
+        ({"readers": "me"}, "readers is 'me': give a list of functions"),
+        ({"readers": [print, 5]}, "readers is .* 5.*: give a list of functions"),
+        ({"readers": None}, "readers is None"),
+        ({"on_start": "x"}, "on_start is 'x': give a function that takes the context"),
+        ({"on_dead": 5}, "on_dead is 5: give a function that takes the context and the error"),
+    ],
+)
+def test_an_app_with_bad_options_cannot_be_made(options: dict[str, Any], says: str) -> None:
+    with pytest.raises(InvalidInput, match=says):
+        App("embedded", **options)
+
+
+def test_a_hook_that_cannot_be_called_is_refused_where_the_job_is_declared() -> None:
+    untyped: Any = App("embedded")
+    with pytest.raises(InvalidInput, match="on_failure is 'mail me'"):
+        untyped.job(on_failure="mail me")
 
 
 def test_nothing_of_an_app_shows_its_password() -> None:

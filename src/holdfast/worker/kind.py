@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from holdfast.codec.signature import Signature
 from holdfast.domain.job import Policy
 from holdfast.domain.retry import Retry
+from holdfast.errors import InvalidInput
 
 if TYPE_CHECKING:
     from holdfast.worker.context import Context
@@ -14,6 +15,14 @@ if TYPE_CHECKING:
 Style = Literal["coroutine", "thread", "process", "flow", "machine"]
 Hook = Callable[["Context"], Awaitable[None] | None]
 ErrorHook = Callable[["Context", BaseException], Awaitable[None] | None]
+
+_TAKEN = {
+    "on_start": "the context",
+    "on_success": "the context",
+    "on_failure": "the context and the error",
+    "on_dead": "the context and the error",
+    "on_lease_lost": "the context",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +34,12 @@ class Hooks:
     on_failure: ErrorHook | None = None
     on_dead: ErrorHook | None = None
     on_lease_lost: Hook | None = None
+
+    def __post_init__(self) -> None:
+        for name, taken in _TAKEN.items():
+            hook = getattr(self, name)
+            if hook is not None and not callable(hook):
+                raise InvalidInput(f"{name} is {hook!r}: give a function that takes {taken}")
 
     def over(self, general: "Hooks") -> "Hooks":
         """These where they are given, the general ones elsewhere."""
