@@ -16,7 +16,8 @@ from holdfast.errors import DatabaseClosed, StatementFailed
 from holdfast.postgres.availability import CHECK_SECONDS, Availability, quieten_pool
 from holdfast.postgres.dsn import Dsn
 from holdfast.postgres.options import PoolOptions, PoolSettings
-from holdfast.postgres.pool import Pool, PooledConnection
+from holdfast.postgres.pool import Pool
+from holdfast.postgres.pooled import PooledConnection
 from holdfast.postgres.pooler import Pooler, find_pooler
 from holdfast.postgres.repeat import Tries
 from holdfast.postgres.replies import replies_within

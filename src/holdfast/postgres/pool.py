@@ -9,7 +9,6 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from itertools import count
 from time import monotonic
-from typing import Any, Self
 from weakref import WeakSet
 
 import psycopg
@@ -27,6 +26,7 @@ from holdfast.postgres.availability import (
     Availability,
 )
 from holdfast.postgres.options import PoolSettings
+from holdfast.postgres.pooled import PooledConnection
 from holdfast.postgres.replies import Ear, Patience, replies_within
 from holdfast.postgres.rows import has_rows
 from holdfast.postgres.session import Life, SessionSettings
@@ -34,37 +34,6 @@ from holdfast.postgres.sqlstate import meaning
 from holdfast.postgres.translate import NoReply, one_line
 
 _numbers = count(1)
-
-
-class PooledConnection(psycopg.AsyncConnection[TupleRow]):
-    """A connection of psycopg's that knows its age."""
-
-    is_holdfast = True
-    life: Life
-    ear: Ear
-
-    @classmethod
-    async def connect(  # type: ignore[override]  # only called by the pool, which passes our own arguments on
-        cls, conninfo: str = "", *, availability: Availability, **kwargs: Any
-    ) -> Self:
-        try:
-            return await super().connect(conninfo, **kwargs)
-        except psycopg.Error as error:
-            availability.lost(one_line(error))
-            raise
-
-    async def wait(self, *args: Any, **kwargs: Any) -> Any:
-        """A task that is cancelled has the server cancel its query. If the connection is cut meanwhile it
-        would hear of that instead, send the statement again, and never end.
-        """
-        task = asyncio.current_task()
-        heard = task.cancelling() if task else 0
-        try:
-            return await super().wait(*args, **kwargs)
-        except psycopg.Error as error:
-            if task and task.cancelling() > heard:
-                raise asyncio.CancelledError from error
-            raise
 
 
 class Pool:

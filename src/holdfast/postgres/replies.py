@@ -59,7 +59,8 @@ class Patience:
         return Reply(self, connection)
 
     def close(self) -> None:
-        if self._timer:
+        """No timer is left behind, but for those that still wait."""
+        if self._timer and not self._waiting:
             self._timer.cancel()
             self._timer = None
 

@@ -171,13 +171,15 @@ def job_columns(jobs: Sequence[NewJob]) -> dict[str, object]:
         "queues": [policy.queue for policy in policies],
         "priorities": [policy.priority for policy in policies],
         "max_attempts": [policy.max_attempts for policy in policies],
-        "backoffs": [to_json(policy.backoff) for policy in policies],
-        "timeouts": [policy.timeout for policy in policies],
-        "keeps": [policy.keep for policy in policies],
-        "on_losts": [None if policy.on_lost == "retry" else policy.on_lost for policy in policies],
+        "backoffs": _unless_empty([to_json(policy.backoff) for policy in policies]),
+        "timeouts": _unless_empty([policy.timeout for policy in policies]),
+        "keeps": _unless_empty([policy.keep for policy in policies]),
+        "on_losts": _unless_empty(
+            [None if policy.on_lost == "retry" else policy.on_lost for policy in policies]
+        ),
         # Arrays inside an array of text: arrays of arrays must be rectangular, and tags are not.
-        "tags": [text_array(policy.tags) for policy in policies],
-        "origins": [policy.origin for policy in policies],
+        "tags": _unless_empty([text_array(policy.tags) for policy in policies]),
+        "origins": _unless_empty([policy.origin for policy in policies]),
     }
 
 
@@ -208,5 +210,5 @@ def _policy_fields(policy: Policy) -> dict[str, object]:
 
 
 def _unless_empty(values: list[T | None]) -> list[T | None] | None:
-    """None if there is nothing in it: an array that is NULL costs nothing."""
+    """None if there is nothing in it: an array that is NULL costs nothing, any other 10 µs in the driver."""
     return values if any(value is not None for value in values) else None

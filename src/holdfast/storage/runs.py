@@ -164,7 +164,7 @@ def claim(
     """
     file = _CLAIM_FROM[closed] if only is None else _CLAIM_FROM_ONE[only]
     return file.with_params(
-        schema, worker=worker, queue=queue, kinds=list(kinds), limit=limit, timeout=TIMEOUT, now=now
+        schema, worker=worker, queue=queue, kinds=text_array(kinds), limit=limit, timeout=TIMEOUT, now=now
     )
 
 

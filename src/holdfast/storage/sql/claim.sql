@@ -11,12 +11,14 @@ with me as materialized (
      for key share
 ), clock as materialized (
   select coalesce(%(now)s::timestamptz, statement_timestamp()) as now
+), known as materialized (
+  select %(kinds)s::text::text[] as kinds
 ), picked as materialized (
   select segment, ctid as place, job, attempt
     from {schema}.ready
    where segment in ({segments})
      and queue = %(queue)s::text
-     and kind = any(%(kinds)s::text[])
+     and kind = any((select kinds from known)::text[])
      and (deadline_at is null or deadline_at > (select now from clock))
      and exists (select from me)
      and not exists (
