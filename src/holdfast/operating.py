@@ -160,8 +160,10 @@ class DeadOperators:
         return self._connections.hold_sync(self._purge(jobs, before), conn)
 
     def _list(
-        self, queue: str | None, kind: str | None, before: DeadJob | None, limit: int
+        self, queue: str | None, kind: str | None, before: object, limit: int
     ) -> Conversation[DeadJobs]:
+        if before is not None and not isinstance(before, DeadJob):
+            raise InvalidInput(f"before is {before!r}: give a DeadJob, the last of the page before")
         last = (
             None
             if before is None

@@ -2,7 +2,7 @@
 
 import json
 import reprlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Literal
@@ -19,6 +19,7 @@ ARGS_LIMIT = 1024 * 1024
 MOST_ATTEMPTS = 32_767
 PRIORITIES = range(10)
 YEARS = range(1900, 9001)
+MOST_LISTED = 10_000
 _IDS = range(-(2**63), 2**63)
 
 
@@ -141,9 +142,11 @@ def check_key(key: object, *, what: str = "unique key") -> None:
         )
 
 
-def check_time(what: str, moment: datetime | None) -> None:
+def check_time(what: str, moment: object) -> None:
     if moment is None:
         return
+    if not isinstance(moment, datetime):
+        raise InvalidInput(f"the {what} {_shown(moment)} is no moment: use an aware datetime")
     if moment.tzinfo is None:
         raise InvalidInput(f"the {what} {moment} has no time zone: use an aware datetime")
     if moment.year not in YEARS:
@@ -155,10 +158,23 @@ def check_length(what: str, length: timedelta | None) -> None:
         raise InvalidInput(f"{what} is {compact(length)}: the longest is {compact(LONGEST)}, a hundred years")
 
 
-def check_ids(jobs: Iterable[object]) -> None:
+def check_ids(jobs: object) -> None:
+    """A collection, as whoever checks it goes through it a second time."""
+    if not isinstance(jobs, Collection):
+        raise InvalidInput(
+            f"{_shown(jobs)} is no list of job ids: give whole numbers such as enqueue answers"
+        )
     for job in jobs:
         if not is_whole(job) or job not in _IDS:
             raise InvalidInput(f"{_shown(job)} is no job id: give whole numbers such as enqueue answers")
+
+
+def check_limit(limit: object) -> None:
+    """Of a page, which the caller and the database hold as a whole."""
+    if not is_whole(limit) or limit not in range(1, MOST_LISTED + 1):
+        raise InvalidInput(
+            f"limit is {_shown(limit)}: give 1 to {MOST_LISTED:,}, and go on from there with before="
+        )
 
 
 def check_attempts(attempts: int) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from holdfast.domain.job import KEY_LIMIT, check_ids, check_name
+from holdfast.domain.job import KEY_LIMIT, check_ids, check_limit, check_name
 from holdfast.postgres.conversation import Conversation, ask
 from holdfast.postgres.schema import Schema
 from holdfast.postgres.statement import Statement
@@ -67,6 +67,8 @@ def flows(
     """
     if kind is not None:
         check_name("kind", kind)
+    check_ids([] if before is None else [before])
+    check_limit(limit)
     return _LIST.with_params(
         schema,
         kind=kind,

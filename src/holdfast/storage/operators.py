@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from holdfast.domain.failure import MESSAGE_LIMIT, Failure, storable
-from holdfast.domain.job import check_ids, check_length, check_name, check_priority, check_time
+from holdfast.domain.job import check_ids, check_length, check_limit, check_name, check_priority, check_time
 from holdfast.errors import InvalidInput
 from holdfast.postgres.conversation import Conversation, ask
 from holdfast.postgres.schema import Schema
@@ -163,6 +163,7 @@ def _revive(
     """Unique keys are taken in order by one statement. Asked again for some of the jobs in the same
     transaction, it takes none: it would wait out of that order for somebody who waits for us.
     """
+    check_ids(jobs)
     everyone = len(set(jobs))
     return (
         yield from _until_found(
@@ -246,6 +247,7 @@ def dead_jobs(
     for what, name in (("queue", queue), ("kind", kind)):
         if name is not None:
             check_name(what, name)
+    check_limit(limit)
     return _DEAD_LIST.with_params(
         schema,
         queue=queue,
@@ -266,7 +268,7 @@ def purge_dead(
     if (jobs is None) == (before is None):
         raise InvalidInput("name the dead jobs to delete, or the time before which they died")
     check_time("time", before)
-    check_ids(jobs or ())
+    check_ids(() if jobs is None else jobs)
     return _DEAD_PURGE.with_params(
         schema, jobs=None if jobs is None else sorted(set(jobs)), before=before, limit=limit
     )

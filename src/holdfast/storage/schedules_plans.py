@@ -6,6 +6,7 @@ from decimal import Decimal
 from itertools import accumulate
 from typing import Literal, NamedTuple
 
+from holdfast.domain.job import check_limit
 from holdfast.domain.planning import Decided, Look
 from holdfast.postgres.schema import Schema
 from holdfast.postgres.statement import Statement
@@ -226,6 +227,7 @@ def plans_of(
     limit: int = 100,
 ) -> Statement[PlanRow]:
     """Plans with what became of them, the latest first; `is_unfired`: those that made no job."""
+    check_limit(limit)
     return _LIST.with_params(
         schema, schedule=schedule, scope=scope, before=before, is_unfired=is_unfired, limit=limit
     )
