@@ -54,6 +54,10 @@ class Options:
     def __post_init__(self) -> None:
         if self.on_conflict not in ("existing", "raise", "replace"):
             raise InvalidInput(f'on_conflict is {self.on_conflict!r}: give "existing", "raise" or "replace"')
+        if self.on_conflict != "existing" and (self.unique is None or self.unique is False):
+            raise InvalidInput(
+                f'on_conflict is "{self.on_conflict}": it needs unique=…, as only jobs with a key conflict'
+            )
         _check_kind("retry", self.retry, Retry, "a Retry(max_attempts=…)")
         _check_kind("at", self.at, datetime, "an aware datetime, or delay= for a length of time")
         if isinstance(self.tags, str):  # a sequence of str, too

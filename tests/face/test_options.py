@@ -64,11 +64,21 @@ async def test_a_deadline_is_a_moment_or_a_length(mail: Job[[int], str], observe
 
 @pytest.mark.requirement("S2.14")
 async def test_a_job_that_is_not_done_by_its_deadline_expires(app: App, mail: Job[[int], str]) -> None:
-    late = await mail.using(deadline="1ms", delay="10ms").enqueue(1)
+    late = await mail.using(deadline="1ms", at=LATER).enqueue(1)
     async with app.worker():
         with pytest.raises(JobEnded, match="expired") as ended:
             await late.result(timeout="60s")
     assert ended.value.error["code"] == "deadline_expired"
+
+
+async def test_a_deadline_that_has_passed_by_the_databases_clock_expires_the_job(
+    app: App, mail: Job[[int], str]
+) -> None:
+    """This process's clock may be wrong, and decides nothing."""
+    late = await mail.using(deadline=datetime(2020, 1, 1, tzinfo=UTC)).enqueue(1)
+    async with app.worker():
+        with pytest.raises(JobEnded, match="expired"):
+            await late.result(timeout="60s")
 
 
 @pytest.mark.requirement("S2.14")
@@ -130,7 +140,19 @@ async def test_options_hold_for_every_job_made_with_them(
         ({"at": date(2999, 1, 1)}, "aware datetime"),
         ({"at": datetime(9999, 1, 1, tzinfo=UTC)}, "out of range"),
         ({"deadline": 60}, "deadline is 60"),
-        ({"deadline": "0s"}, "deadline"),
+        ({"deadline": "0s"}, "deadline is 0s: it must be longer than nothing"),
+        ({"deadline": timedelta(seconds=-1)}, "deadline is -1s: it must be longer than nothing"),
+        ({"deadline": "101 years"}, "deadline"),
+        ({"deadline": "1h", "delay": "2h"}, "deadline is 1h, delay 2h: .* expired before it may run"),
+        ({"deadline": "1h", "delay": "60m"}, "deadline is 1h, delay 1h: .* give a later deadline"),
+        ({"deadline": LATER, "at": LATER}, "deadline is 2999-01-01 .*, at 2999-01-01 .*: .* expired before"),
+        (
+            {"deadline": LATER.astimezone(timezone(timedelta(hours=2))), "at": LATER + timedelta(seconds=1)},
+            "expired before it may run",
+        ),
+        ({"on_conflict": "raise"}, 'on_conflict is "raise": it needs unique=…'),
+        ({"on_conflict": "replace"}, 'on_conflict is "replace": it needs unique=…'),
+        ({"on_conflict": "replace", "unique": None}, "it needs unique"),
         ({"deadline": datetime(2999, 1, 1)}, "no time zone"),  # noqa: DTZ001  # its point
         ({"timeout": 30}, "timeout is 30"),
         ({"timeout": "0s"}, "timeout"),

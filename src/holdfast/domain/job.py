@@ -78,13 +78,31 @@ class NewJob(PerJob, frozen=True):
         if self.delay is not None and self.run_at is not None:
             raise InvalidInput("give a delay or a time, not both")
         check_length("delay", self.delay)
-        if self.deadline_in is not None and (self.deadline_in <= timedelta() or self.deadline_at is not None):
-            raise InvalidInput("a deadline is one time, or one length longer than nothing from now")
+        if self.deadline_in is not None and self.deadline_at is not None:
+            raise InvalidInput("a deadline is one time, or one length from now, not both")
+        if self.deadline_in is not None and self.deadline_in <= timedelta():
+            raise InvalidInput(f"deadline is {compact(self.deadline_in)}: it must be longer than nothing")
         check_length("deadline", self.deadline_in)
         check_time("time", self.run_at)
         check_time("deadline", self.deadline_at)
+        self._check_order()
         if self.unique_key is not None:
             check_key(self.unique_key)
+
+    def _check_order(self) -> None:
+        """Of two lengths, or of two moments. Which comes first of one and the other is for the database's
+        clock to say, and so is whether a moment has passed.
+        """
+        first = last = ""
+        if self.delay is not None and self.deadline_in is not None and self.deadline_in <= self.delay:
+            first, last = f"delay {compact(self.delay)}", compact(self.deadline_in)
+        elif self.run_at is not None and self.deadline_at is not None and self.deadline_at <= self.run_at:
+            first, last = f"at {self.run_at}", str(self.deadline_at)
+        if first:
+            raise InvalidInput(
+                f"deadline is {last}, {first}: the job would have expired before it may run, give a later "
+                "deadline or none"
+            )
 
     @property
     def is_plain(self) -> bool:
