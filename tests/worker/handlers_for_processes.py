@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
@@ -228,9 +229,24 @@ def count_up(context: Context) -> int:
     return count
 
 
-def unstorable_state(context: Context) -> str:
-    context.state["what"] = threading.Lock()
+def unstorable_state(context: Context, size: int | None, error: str | None = None) -> str:
+    context.state.clear()
+    context.state["what"] = threading.Lock() if size is None else "x" * size
+    if error is not None:
+        raise ValueError(error)
     return "done"
+
+
+def around_a_generator() -> Any:
+    return (number for number in range(3))
+
+
+async def _counted() -> AsyncIterator[int]:
+    yield 1
+
+
+def around_an_async_generator() -> Any:
+    return _counted()
 
 
 def say_progress(context: Context, times: int) -> None:

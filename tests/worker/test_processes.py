@@ -162,13 +162,35 @@ async def test_state_is_kept_for_the_next_attempt_whether_it_returned_or_raised(
     assert attempt.context.state["count"] == 3
 
 
-async def test_state_that_is_no_json_is_dropped(
+@pytest.mark.parametrize(
+    ("size", "says"), [(None, "not JSON serializable"), (1024 * 1024, "takes 1,048,587 bytes, the limit is")]
+)
+async def test_state_that_cannot_be_kept_is_an_error_as_it_is_in_the_worker(
+    processes: Processes, size: int | None, says: str
+) -> None:
+    attempt = Run.of(handlers.unstorable_state, state='{"old": 1}')
+    with pytest.raises(InvalidInput, match=rf"ctx\.state cannot be kept: .*{says}"):
+        await attempt.on(processes, size=size)
+    assert attempt.context.saved_state() is None
+    assert attempt.context.state == {"old": 1}
+
+
+async def test_state_that_cannot_be_kept_hides_no_error_of_the_handlers(
     processes: Processes, caplog: pytest.LogCaptureFixture
 ) -> None:
     attempt = Run.of(handlers.unstorable_state, state='{"old": 1}')
-    assert await attempt.on(processes) == "done"
+    with pytest.raises(ValueError, match="no such order"):
+        await attempt.on(processes, size=None, error="no such order")
     assert attempt.context.state == {"old": 1}
-    assert "cannot be written as JSON" in caplog.text
+    assert "ctx.state is not kept" in caplog.text
+
+
+@pytest.mark.parametrize("function", [handlers.around_a_generator, handlers.around_an_async_generator])
+async def test_a_function_that_returns_what_has_not_run_has_failed(
+    processes: Processes, function: Callable[..., Any]
+) -> None:
+    with pytest.raises(TypeError, match=r"of which nothing has run: a job returns, or is awaited"):
+        await run(processes, function)
 
 
 async def test_state_that_was_not_touched_is_not_written(processes: Processes) -> None:

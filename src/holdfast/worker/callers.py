@@ -60,6 +60,11 @@ class Threads:
 
 async def come_to(result: Any) -> Any:
     """What a plain function has come to. One around a coroutine, such as a decorator's, has only begun."""
+    check_has_run(result)
+    return await result if inspect.isawaitable(result) else result
+
+
+def check_has_run(result: Any) -> None:
+    """A success would say that the work is done."""
     if inspect.isgenerator(result) or inspect.isasyncgen(result):
         raise TypeError(f"it returned {result!r}, of which nothing has run: a job returns, or is awaited")
-    return await result if inspect.isawaitable(result) else result

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import math
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from holdfast.worker.completion import Completion
 
 current: ContextVar["Context"] = ContextVar("holdfast_context")
+
+STATE_LIMIT = 1024 * 1024  # as for arguments, in bytes
+PROGRESS_LIMIT = 16 * 1024  # as for results
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,19 +118,19 @@ class Context:
 
     @property
     def state(self) -> dict[str, Any]:
-        """A dict that survives retries, snoozes and releases. A crash leaves what the run began with."""
+        """A dict that survives retries, snoozes and releases, up to 1 MiB as JSON. A crash leaves what the
+        run began with.
+        """
         if self._state is None:
             stored = json.loads(self._held.row.state) if self._held.row.state else {}
             self._state = stored if isinstance(stored, dict) else {}
         return self._state
 
     def progress(self, value: float | None = None, note: str | None = None, **facts: object) -> None:
-        """Say how far this run has come. Cheap: the newest word is written soon, behind the fence."""
-        said: dict[str, object] = {"value": value, "note": note, **facts}
-        text = json.dumps(
-            {name: v for name, v in said.items() if v is not None}, default=str, allow_nan=False
-        )
-        self._save_progress(self._held, storable(text).replace("\\u0000", "\\ufffd"))
+        """Say how far this run has come, on a scale of your own from 0 up. Cheap: the newest word is written
+        soon, behind the fence.
+        """
+        self._save_progress(self._held, _progress_text({"value": value, "note": note, **facts}))
 
     def transaction(self, connection: object = None) -> "Completion":
         """A transaction that completes this job with the writes in it: both, or neither.
@@ -150,10 +154,36 @@ class Context:
         """The state as JSON text, if the handler has touched it. ValueError or TypeError if it cannot be."""
         if self._state is None:
             return None
-        text = json.dumps(self._state, allow_nan=False)
+        text = json.dumps(self._state, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         if problem := flaw(text):
             raise ValueError(problem)
+        size = len(text.encode())
+        if size > STATE_LIMIT:
+            raise InvalidInput(
+                f"it takes {size:,} bytes, the limit is {STATE_LIMIT:,} (store the bulk elsewhere, and a "
+                "reference here)"
+            )
         return text
+
+
+def _progress_text(said: Mapping[str, object]) -> str:
+    value = said["value"]
+    if value is not None and not _is_measure(value):
+        raise InvalidInput(f"progress is {value!r}: give a number from 0 up, such as a fraction or a count")
+    given = {name: each for name, each in said.items() if each is not None}
+    try:
+        text = json.dumps(given, ensure_ascii=False, allow_nan=False, default=str)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidInput(f"progress cannot be written as JSON: {error}: give what JSON can hold") from error
+    kept = storable(text).replace("\\u0000", "\\ufffd")
+    size = len(kept.encode())
+    if size > PROGRESS_LIMIT:
+        raise InvalidInput(f"progress takes {size:,} bytes, the limit is {PROGRESS_LIMIT:,}: say less")
+    return kept
+
+
+def _is_measure(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf
 
 
 def facts_of(context: Context) -> Mapping[str, object]:

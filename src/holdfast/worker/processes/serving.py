@@ -16,6 +16,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from holdfast.errors import InvalidInput
+from holdfast.worker.callers import check_has_run
 from holdfast.worker.context import Context, current
 from holdfast.worker.held import Held
 from holdfast.worker.processes import confinement
@@ -166,9 +167,13 @@ class Serving:
         except BaseException as error:  # noqa: BLE001  # whatever a handler raises is the end of its attempt
             error.__traceback__ = _from_the_handler_on(error.__traceback__)
             is_spent = self._memory_limit is not None and _is_about_memory(error)
-            return Ended(held.run, raised=Raised.of(error), state=_state(context), is_spent=is_spent)
+            return Ended(held.run, raised=Raised.of(error), state=_state_if_any(context), is_spent=is_spent)
+        try:
+            state = context.saved_state()
+        except Exception as error:  # noqa: BLE001  # a handler may put anything into it
+            return Ended(held.run, raised=Raised.of(_not_kept(error)))
         pickled, lost = _pickled(result)
-        return Ended(held.run, result=pickled, lost=lost, state=_state(context))
+        return Ended(held.run, result=pickled, lost=lost, state=state)
 
     @staticmethod
     def _called(call: Call, held: Held, context: Context) -> Any:
@@ -182,6 +187,7 @@ class Serving:
         if inspect.iscoroutinefunction(function):
             return asyncio.run(_awaited(called, held))
         result = called()
+        check_has_run(result)
         return asyncio.run(_awaited(lambda: result, held)) if inspect.isawaitable(result) else result
 
 
@@ -235,9 +241,16 @@ def _pickled(result: object) -> tuple[bytes | None, str | None]:
     return data, None
 
 
-def _state(context: Context) -> str | None:
+def _state_if_any(context: Context) -> str | None:
+    """Of a handler that has raised, whose error is the one to be told."""
     try:
         return context.saved_state()
-    except Exception as error:  # noqa: BLE001  # a handler may put anything into it
-        context.log.warning("its state is not kept, it cannot be written as JSON: %s", error)
+    except Exception as error:  # noqa: BLE001  # as above
+        context.log.warning("ctx.state is not kept: %s", error)
         return None
+
+
+def _not_kept(error: Exception) -> InvalidInput:
+    told = InvalidInput(f"ctx.state cannot be kept: {error}: give it what JSON can hold")
+    told.__cause__ = error
+    return told
