@@ -45,7 +45,6 @@ class Run:
         hour = now + timedelta(hours=1)
         row = ClaimRow(
             ring_version=1,
-            current=0,
             closed=None,
             job=number - 900,
             run=number,

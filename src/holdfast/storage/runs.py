@@ -22,7 +22,7 @@ from holdfast.domain.transition import (
 from holdfast.errors import InvalidInput
 from holdfast.postgres.conversation import Conversation, ask
 from holdfast.postgres.schema import Schema
-from holdfast.postgres.statement import Statement, StatementFile
+from holdfast.postgres.statement import Statement
 from holdfast.storage.arrays import number_array, text_array
 from holdfast.storage.statements import bunched, statement
 from holdfast.storage.workers import lease_length
@@ -34,7 +34,6 @@ class ClaimRow(PerJob, frozen=True):
     """A claimed job, or with no job only what the ring looks like."""
 
     ring_version: int
-    current: int
     closed: int | None
     job: int | None
     run: int
@@ -129,15 +128,13 @@ _TAKEN = (
     "taken_{0} as (delete from {{schema}}.ready_{0}"
     " where ctid = any(array(select place from picked where segment = {0})))"
 )
-
-
-def _claim_from(segments: Sequence[int]) -> StatementFile[ClaimRow]:
-    taken, names = map(_TAKEN.format, segments), map(str, segments)
-    return _CLAIM.filled(taken=", ".join(taken), segments=", ".join(names))
-
-
-_CLAIM_FROM = {closed: _claim_from(segments_without(closed)) for closed in (None, *SEGMENTS)}
-_CLAIM_FROM_ONE = {segment: _claim_from([segment]) for segment in SEGMENTS}
+_CLAIM_FROM = {
+    closed: _CLAIM.filled(
+        taken=", ".join(map(_TAKEN.format, segments_without(closed))),
+        segments=", ".join(map(str, segments_without(closed))),
+    )
+    for closed in (None, *SEGMENTS)
+}
 _LOOK_AT = {
     closed: _LOOK.filled(segments=", ".join(map(str, segments_without(closed))))
     for closed in (None, *SEGMENTS)
@@ -156,14 +153,10 @@ def claim(
     kinds: Sequence[str],
     limit: int,
     closed: int | None = None,
-    only: int | None = None,
     now: datetime | None = None,
 ) -> Statement[ClaimRow]:
-    """Take up to `limit` jobs. `closed` is the segment that the last answer said to leave out, `only` the one
-    outside of which there is nothing to find.
-    """
-    file = _CLAIM_FROM[closed] if only is None else _CLAIM_FROM_ONE[only]
-    return file.with_params(
+    """Take up to `limit` jobs. `closed` is the segment that the last answer said to leave out."""
+    return _CLAIM_FROM[closed].with_params(
         schema, worker=worker, queue=queue, kinds=text_array(kinds), limit=limit, timeout=TIMEOUT, now=now
     )
 

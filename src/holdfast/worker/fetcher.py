@@ -46,10 +46,6 @@ class Fetcher:
         self._alarm = Alarm()
         self._promising: dict[str, None] = dict.fromkeys(slots.queues)
         self._closed: int | None = None
-        # Queues of which a look at all segments has found the end, and the ring at that time: what comes now
-        # comes into the current one, and to look there alone takes a fifth less. Whatever may be different (a
-        # pause that ended, a turn of the ring, nothing found) is a reason to look everywhere again.
-        self._emptied: dict[str, tuple[int, int]] = {}
         self._is_resting = False
         self.claiming_since: float | None = None
         self._busy = asyncio.Lock()
@@ -63,7 +59,6 @@ class Fetcher:
     def wake(self, queue: str | None = None) -> None:
         """Something may be ready in this queue; None: in any."""
         if queue is None:
-            self._emptied.clear()
             self._promising.update(dict.fromkeys(self._slots.queues))
         elif queue in self._slots.queues:
             self._promising[queue] = None
@@ -102,7 +97,6 @@ class Fetcher:
 
     async def _claim(self, worker: int, queue: str, limit: int) -> bool:
         self.claiming_since = monotonic()
-        known = self._emptied.get(queue)
         try:
             rows = await self._database.run(
                 claim(
@@ -112,7 +106,6 @@ class Fetcher:
                     kinds=self._kinds,
                     limit=limit,
                     closed=self._closed,
-                    only=None if known is None else known[1],
                 )
             )
             jobs = [row for row in rows if row.job is not None]
@@ -120,24 +113,13 @@ class Fetcher:
                 self._begin(worker, queue, row)
         finally:
             self.claiming_since = None
-        self._learn(queue, known, rows[0], number=len(jobs), limit=limit)
+        if len(jobs) == limit or self._closed != rows[0].closed:
+            self._promising[queue] = None
+        self._closed = rows[0].closed
         self._on_claimed(len(jobs))
         if 0 < len(jobs) < limit:
-            await asyncio.sleep(0)  # they begin before we look further
+            await asyncio.sleep(0)  # there is no more to claim: they begin before we look further
         return bool(jobs)
-
-    def _learn(
-        self, queue: str, known: tuple[int, int] | None, ring: ClaimRow, *, number: int, limit: int
-    ) -> None:
-        """Whether there may be more, and where."""
-        if number == limit or self._closed != ring.closed:
-            self._promising[queue] = None
-        elif known is None:
-            self._emptied[queue] = (ring.ring_version, ring.current)
-        if known is not None and (number == 0 or known[0] != ring.ring_version):
-            del self._emptied[queue]
-            self._promising[queue] = None
-        self._closed = ring.closed
 
     async def _look(self) -> None:
         """The poll: one question for all queues."""
@@ -147,6 +129,4 @@ class Fetcher:
             )
         )[0]
         self._closed = seen.closed
-        for queue in seen.queues:
-            self._emptied.pop(queue, None)
-            self._promising[queue] = None
+        self._promising.update(dict.fromkeys(seen.queues))

@@ -246,11 +246,10 @@ class Worker:
                 keeper.poke()
 
         def told(news: Notified | Gap) -> None:
-            """A worker has begun, a queue is resumed, or the leader has left."""
+            """A worker has begun, or the leader has left."""
             if isinstance(news, Gap) or news.payload == "vacant":
                 leader.is_wanted()
             leader.wake("unpark")
-            fetcher.wake()
 
         listener.subscribe(f"{name}.ready", ready)
         listener.subscribe(f"{name}.cancel", cancelled)

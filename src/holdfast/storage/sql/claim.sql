@@ -4,7 +4,7 @@
 -- Locks ready rows in (priority, job) order and skips locked ones; leans on the primary key of ready, whose
 -- segments are named as literals so that the one being truncated is neither read nor locked. Each of them gets
 -- a delete of its own (taken_0 …): rows of one partition go by their places in two thirds of the time.
--- Always answers with the ring's version, its current and its closed segment, with no job when nothing may run now.
+-- Always answers with the ring's version and its closed segment, with no job when nothing may run now.
 with me as materialized (
   select id from {schema}.worker
    where id = %(worker)s::bigint and lost_at is null
@@ -44,11 +44,11 @@ with me as materialized (
   insert into {schema}.lease (worker, job, run, started_at, timeout_at, attempt, queue, kind)
   select %(worker)s::bigint, job, run, started_at, timeout_at, attempt, %(queue)s::text, kind from begun
 )
-select ring.version, ring.current, case when ring.closed_until > clock.now then ring.closed end as closed,
+select ring.version, case when ring.closed_until > clock.now then ring.closed end as closed,
        b.job, b.run, b.attempt, b.kind, b.args::text, b.priority, b.max_attempts, b.backoff::text,
        b.started_at, b.timeout_at, b.created_at, b.deadline_at, b.tags,
        case when (select is_any from states)
             then (select s.state::text from {schema}.saved s where s.job = b.job) end as state,
        b.origin::text
-  from clock, (select version, current, closed, closed_until from {schema}.ring order by version desc limit 1) ring
+  from clock, (select version, closed, closed_until from {schema}.ring order by version desc limit 1) ring
   left join begun b on true
