@@ -9,7 +9,7 @@ from holdfast.flows.inside import inside
 from holdfast.flows.replay import Replay
 from holdfast.flows.steps import StepOptions, Steps, check_function, kept_failure
 from holdfast.flows.values import Typed, Unkeepable, returned_by
-from holdfast.worker.asks import CameTo, Cancel, Snooze
+from holdfast.worker.asks import CameTo, Cancel, Snooze, snoozed_for
 
 
 async def do_step(
@@ -35,7 +35,7 @@ async def do_step(
     except (LeaseLost, Cancel, CameTo):
         raise
     except Snooze as wish:
-        await replay.pause(full, wish.delay, failures, None, place)
+        await replay.pause(full, snoozed_for(wish), failures, None, place)
     except Unkeepable as error:
         # Never by the step's own retry: it has done its work, and would only do it again.
         await replay.fail(full, "step", error, failures=failures + 1, place=place)

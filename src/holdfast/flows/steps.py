@@ -16,7 +16,7 @@ from holdfast.domain.failure import Failure
 from holdfast.domain.flow import Recorded
 from holdfast.domain.retry import Retry
 from holdfast.errors import InvalidInput, StepFailed, TransactionEnded
-from holdfast.worker.asks import Fail, RetryLater
+from holdfast.worker.asks import Fail, RetryLater, reason_of, retried_after
 from holdfast.worker.callers import come_to
 from holdfast.worker.failures import from_error
 from holdfast.worker.threads import JobThreads
@@ -192,11 +192,12 @@ def after_failure(retry: Retry | None, failures: int, error: Exception, luck: fl
     """What follows from the n-th failure of a step."""
     if isinstance(error, (Fail, TransactionEnded)):
         return Final()
+    wished = retried_after(error) if isinstance(error, RetryLater) else None
     if retry is None:
-        return Again(error.delay) if isinstance(error, RetryLater) and error.delay is not None else Open()
+        return Open() if wished is None else Again(wished)
     if failures >= retry.max_attempts or not (isinstance(error, RetryLater) or retry.is_retryable(error)):
         return Final()
-    delay = error.delay if isinstance(error, RetryLater) else retry.chosen_delay(failures, error)
+    delay = wished if isinstance(error, RetryLater) else retry.chosen_delay(failures, error)
     delay = retry.stored.delay(failures, luck) if delay is None else delay
     return Again(min(max(delay, timedelta()), LONGEST))
 
@@ -210,5 +211,5 @@ def kept_failure(record: Recorded) -> StepFailed:
 
 def failure_of(error: Exception) -> Failure:
     if isinstance(error, (Fail, RetryLater)):
-        return Failure(error.reason, "handler_error", type(error).__name__)
+        return Failure(reason_of(error), "handler_error", type(error).__name__)
     return from_error(error, getattr(error, "holdfast_code", "handler_error"))

@@ -2,7 +2,7 @@
 
 from datetime import timedelta
 
-from holdfast.domain.duration import duration
+from holdfast.domain.duration import LONGEST, duration
 from holdfast.domain.outcome import Outcome
 
 
@@ -51,3 +51,36 @@ class CameTo(Ask):
     def __init__(self, outcome: Outcome) -> None:
         self.outcome = outcome
         super().__init__(f"came to {outcome}")
+
+
+# A class of the user's may have an `__init__` that leaves out its base's: nothing is sure to be there.
+
+
+def snoozed_for(wish: Snooze) -> timedelta:
+    return _bounded(duration(getattr(wish, "delay", None), name=f"the delay of {type(wish).__name__}"))
+
+
+def retried_after(wish: RetryLater) -> timedelta | None:
+    delay = getattr(wish, "delay", None)
+    return None if delay is None else _bounded(duration(delay, name=f"the delay of {type(wish).__name__}"))
+
+
+def reason_of(wish: Cancel | Fail | RetryLater) -> str:
+    """As text, whatever was given: the wish is clear all the same, and often an error is its reason."""
+    reason: object = getattr(wish, "reason", wish)
+    if isinstance(reason, str):
+        return reason
+    if not isinstance(reason, BaseException):
+        return _text(reason)
+    return _text(reason) if reason is wish else f"{type(reason).__name__}: {_text(reason)}"
+
+
+def _text(reason: object) -> str:
+    try:
+        return str(reason)
+    except Exception:  # noqa: BLE001  # a user's __str__ may do anything
+        return f"({type(reason).__name__} could not be shown)"
+
+
+def _bounded(delay: timedelta) -> timedelta:
+    return min(max(delay, timedelta()), LONGEST)

@@ -14,8 +14,17 @@ from holdfast.domain.transition import Fail as FailJob
 from holdfast.domain.transition import Retry as RetryJob
 from holdfast.domain.transition import Snooze as SnoozeJob
 from holdfast.domain.transition import Transition
-from holdfast.errors import LeaseLost, TransactionEnded
-from holdfast.worker.asks import CameTo, Cancel, Fail, RetryLater, Snooze
+from holdfast.errors import InvalidInput, LeaseLost, TransactionEnded
+from holdfast.worker.asks import (
+    CameTo,
+    Cancel,
+    Fail,
+    RetryLater,
+    Snooze,
+    reason_of,
+    retried_after,
+    snoozed_for,
+)
 from holdfast.worker.context import Context
 from holdfast.worker.failures import from_error
 from holdfast.worker.held import Held, Stop
@@ -48,22 +57,13 @@ def stopped(held: Held, error: BaseException) -> Outcome:
             return Failed(from_error(error))
 
 
-def raised(held: Held, error: BaseException) -> Outcome:  # noqa: PLR0911  # a return for each wish
-    match error:
-        case CameTo():
-            return error.outcome
-        case Snooze():
-            return Snoozed(error.delay)
-        case RetryLater():
-            return Failed(from_error(error), error.delay)
-        case Cancel():
-            return Cancelled(Failure(error.reason, "cancelled", "Cancel"))
-        case Fail():
-            return Failed(Failure(error.reason, "handler_error", "Fail"), is_retryable=False)
-        case LeaseLost():
-            return Failed(from_error(error, "lease_lost"))
-        case TransactionEnded():
-            return Failed(from_error(error), is_retryable=False)
+def raised(held: Held, error: BaseException) -> Outcome:
+    try:
+        wished = _wished(error)
+    except InvalidInput as problem:
+        return Failed(from_error(problem))
+    if wished is not None:
+        return wished
     retry = held.kind.retry
     try:
         # A job with numbers of its own was enqueued with them: they go before its kind's function.
@@ -75,6 +75,26 @@ def raised(held: Held, error: BaseException) -> Outcome:  # noqa: PLR0911  # a r
         return Failed(from_error(worse))
     code: Code = getattr(error, "holdfast_code", "handler_error")
     return Failed(from_error(error, code), delay, is_retryable)
+
+
+def _wished(error: BaseException) -> Outcome | None:  # noqa: PLR0911  # a return for each wish
+    match error:
+        case CameTo():
+            return error.outcome
+        case Snooze():
+            return Snoozed(snoozed_for(error))
+        case RetryLater():
+            return Failed(from_error(error), retried_after(error))
+        case Cancel():
+            return Cancelled(Failure(reason_of(error), "cancelled", "Cancel"))
+        case Fail():
+            return Failed(Failure(reason_of(error), "handler_error", "Fail"), is_retryable=False)
+        case LeaseLost():
+            return Failed(from_error(error, "lease_lost"))
+        case TransactionEnded():
+            return Failed(from_error(error), is_retryable=False)
+        case _:
+            return None
 
 
 def has_done_its_work(held: Held, context: Context, thread: "Future[Any]") -> bool:
