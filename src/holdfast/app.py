@@ -108,8 +108,10 @@ class App(Declaring):
     def _batch(self, calls: Iterable[Call[Any]]) -> list[Call[Any]]:
         return list(self._own(calls))
 
-    def _own(self, calls: Iterable[Call[Any]]) -> Iterator[Call[Any]]:
+    def _own(self, calls: object) -> Iterator[Call[Any]]:
         """Sure to be of this app: another app's jobs may belong into another database."""
+        if not isinstance(calls, Iterable):
+            raise InvalidInput(f"calls is {calls!r}: give [job.call(…), …], or a generator of calls")
         for call in calls:
             if type(call) is not Call or self.kinds.get(call.kind.name) is not call.kind:
                 raise InvalidInput(f"{call!r} is no call of this app's jobs: give [job.call(…), …]")

@@ -314,7 +314,7 @@ class Declaring:
 def _place(function: Callable[..., Any]) -> str:
     """Where a reader finds it; a partial, or an object that can be called, shows itself."""
     name = getattr(function, "__qualname__", None)
-    return f"{function.__module__}.{name}" if name else repr(function)
+    return f"{function.__module__}.{name}" if name and hasattr(function, "__module__") else repr(function)
 
 
 def _style(function: Callable[..., Any], isolate: str | None, memory_limit: int | None) -> Style:

@@ -1,6 +1,6 @@
 """A kind of job as its author sees it: a function that can be enqueued, typed by its own signature."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
@@ -60,8 +60,7 @@ class Options:
             )
         _check_kind("retry", self.retry, Retry, "a Retry(max_attempts=…)")
         _check_kind("at", self.at, datetime, "an aware datetime, or delay= for a length of time")
-        if isinstance(self.tags, str):  # a sequence of str, too
-            raise InvalidInput(f"tags is {self.tags!r}: give a list of texts")
+        _check_tags(self.tags)
 
     def policy(self, own: Policy) -> Policy:
         """The kind's policy with what was asked for here."""
@@ -108,6 +107,12 @@ class Options:
 def _check_kind(what: str, value: object, kind: type, wanted: str) -> None:
     if value is not None and not isinstance(value, kind):
         raise InvalidInput(f"{what} is {value!r}: give {wanted}")
+
+
+def _check_tags(tags: object) -> None:
+    is_list = isinstance(tags, Collection) and not isinstance(tags, str)
+    if tags is not None and not is_list:
+        raise InvalidInput(f"tags is {tags!r}: give a list of texts")
 
 
 @dataclass(frozen=True, slots=True)

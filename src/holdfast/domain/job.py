@@ -151,6 +151,12 @@ def check_name(what: str, name: object, limit: int = NAME_LIMIT) -> None:
         raise InvalidInput(f"{what} {_shown(name)} holds characters that cannot be printed: use plain text")
 
 
+def check_text(what: str, text: object) -> None:
+    """For people to read, and so of any characters; what cannot be stored of it is replaced."""
+    if not isinstance(text, str):
+        raise InvalidInput(f"{what} is {_shown(text)}: give text")
+
+
 def check_key(key: object, *, what: str = "unique key") -> None:
     check_name(what, key, KEY_LIMIT)
     size = len(str(key).encode())

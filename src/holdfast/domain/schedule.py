@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, get_args
 
 from holdfast.domain.duration import LONGEST, compact, duration
-from holdfast.domain.job import check_time, is_whole
+from holdfast.domain.job import check_name, check_time, is_whole
 from holdfast.domain.timing import At, Every, Timing
 from holdfast.errors import InvalidInput
 
@@ -90,6 +90,12 @@ def read_rules(
         starts_at=starts_at,
         ends_at=ends_at,
     )
+
+
+def check_scope(scope: object) -> None:
+    """Of a question: none at all, or the whole app, which is the scope without a name, will do."""
+    if scope is not None and scope != "":
+        check_name("scope", scope)
 
 
 def check_together(timing: Timing, rules: Rules) -> None:

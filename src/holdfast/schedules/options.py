@@ -1,6 +1,6 @@
 """What a schedule can be asked for, as callers write it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypedDict
 
@@ -71,11 +71,17 @@ def stored_schedule(
     )
     if not new.has_scopes:
         return new, WHOLE_APP
-    if isinstance(scopes, str) or callable(scopes):
-        raise InvalidInput(
-            "a stored schedule has a list of scopes: a query or a function goes with @app.schedule"
-        )
+    _check_list(scopes)
     read = use([scope] if scope is not None else scopes or (), call.kind.signature, has_args=True)
     if read.problem:
         raise InvalidInput(f'schedule "{name}": {read.problem}')
     return new, read.scopes
+
+
+def _check_list(scopes: object) -> None:
+    is_list = isinstance(scopes, Iterable) and not isinstance(scopes, str | bytes) and not callable(scopes)
+    if scopes is not None and not is_list:
+        raise InvalidInput(
+            f"scopes is {scopes!r}: give a list, as a stored schedule has; a query or a function goes with "
+            "@app.schedule"
+        )

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
 
-from holdfast.domain.job import check_time, is_whole
+from holdfast.domain.job import check_name, check_text, check_time, is_whole
 from holdfast.domain.schedule import Rules
 from holdfast.domain.timing import Timing
 from holdfast.errors import InvalidInput, ScheduleNotFound
@@ -168,6 +168,7 @@ def upcoming(timing: Timing, rules: Rules, after: datetime, count: int) -> Itera
 
 
 def _row(schema: Schema, name: str) -> Conversation[ScheduleRow]:
+    check_name("schedule", name)
     rows = yield from ask(schedules.find(schema, name))
     if not rows:
         raise ScheduleNotFound(name)
@@ -199,6 +200,8 @@ def _fire(
     reason: str | None,
 ) -> Conversation[list[FiredPlan]]:
     """In parts, each with whole scopes in their order, so that two callers lock in the same order."""
+    if reason is not None:
+        check_text("reason", reason)
     fired: list[FiredPlan] = []
     ordered = sorted(plans, key=lambda plan: plan[0])
     for part in _parts(ordered):

@@ -5,7 +5,15 @@ from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from holdfast.domain.failure import MESSAGE_LIMIT, Failure, storable
-from holdfast.domain.job import check_ids, check_length, check_limit, check_name, check_priority, check_time
+from holdfast.domain.job import (
+    check_ids,
+    check_length,
+    check_limit,
+    check_name,
+    check_priority,
+    check_text,
+    check_time,
+)
 from holdfast.errors import InvalidInput
 from holdfast.postgres.conversation import Conversation, ask
 from holdfast.postgres.schema import Schema
@@ -110,6 +118,7 @@ def cancel(
     now: datetime | None = None,
 ) -> Conversation[dict[int, str]]:
     """End what waits, ask what runs to end. Answers cancelled, requested, final, unknown or busy."""
+    check_text("reason", reason)
     keep = retention or Retention()
     error = Failure(reason, "cancelled").to_json()
     told = storable(reason)[:MESSAGE_LIMIT]
@@ -215,6 +224,8 @@ def pause_params(
     what: str, *, note: str | None, until: datetime | None, length: timedelta | None
 ) -> dict[str, Any]:
     """How long and why something is paused, checked: for a queue, or for a schedule."""
+    if note is not None:
+        check_text("note", note)
     check_time("time", until)
     check_length("length", length)
     if length is not None and length <= timedelta():

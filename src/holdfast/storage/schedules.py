@@ -8,7 +8,7 @@ from typing import NamedTuple
 from holdfast.domain.backoff import to_json
 from holdfast.domain.failure import storable
 from holdfast.domain.job import Policy, check_args_text, check_length, check_name
-from holdfast.domain.schedule import Rules, check_together, rules_to_json
+from holdfast.domain.schedule import Rules, check_scope, check_together, rules_to_json
 from holdfast.domain.timing import Timing, timing_to_json
 from holdfast.errors import InvalidInput, ScheduleConflict
 from holdfast.postgres.conversation import Conversation, ask
@@ -212,6 +212,7 @@ def scopes_of(
     schema: Schema, schedule: str, *, scope: str | None = None, after: str | None = None, limit: int = 1_000
 ) -> Statement[ScopeRow]:
     """A page of the scopes that fire, by name; the next one begins `after` the last of this one."""
+    check_scope(scope)
     return _SCOPE_LIST.with_params(schema, schedule=schedule, scope=scope, after=after, limit=limit)
 
 
@@ -225,17 +226,20 @@ def pause(
     now: datetime | None = None,
 ) -> Statement[str]:
     """Stop the fires of a schedule, for ever, until a time, or for a length of time."""
+    check_name("schedule", name)
     asked = pause_params("schedule", note=note, until=until, length=length)
     return _PAUSE.with_params(schema, name=name, now=now, **asked)
 
 
 def resume(schema: Schema, name: str, *, now: datetime | None = None) -> Statement[bool]:
     """Let a schedule fire again; answers whether it was paused."""
+    check_name("schedule", name)
     return _RESUME.with_params(schema, name=name, now=now)
 
 
 def delete(schema: Schema, name: str) -> Statement[str]:
     """Forget a schedule; its plans and jobs stay."""
+    check_name("schedule", name)
     return _DELETE.with_params(schema, name=name)
 
 

@@ -6,11 +6,15 @@ from decimal import Decimal
 from itertools import accumulate
 from typing import Literal, NamedTuple
 
-from holdfast.domain.job import check_limit
+from holdfast.domain.failure import storable
+from holdfast.domain.job import check_limit, check_name
 from holdfast.domain.planning import Decided, Look
+from holdfast.domain.schedule import check_scope
+from holdfast.errors import InvalidInput
 from holdfast.postgres.schema import Schema
 from holdfast.postgres.statement import Statement
 from holdfast.storage.arrays import number_array, text_array
+from holdfast.storage.operators import NOTE_LIMIT
 from holdfast.storage.statements import statement
 
 OnRequest = Literal["backfilled", "run_now"]
@@ -211,7 +215,7 @@ def fire_on_request(
         scopes=text_array([scope for scope, _ in plans]),
         plan_times=[moment for _, moment in plans],
         decision=decision,
-        reason=reason,
+        reason=reason and storable(reason)[:NOTE_LIMIT],
         is_now=decision == "run_now",
         now=now,
     )
@@ -227,7 +231,11 @@ def plans_of(
     limit: int = 100,
 ) -> Statement[PlanRow]:
     """Plans with what became of them, the latest first; `is_unfired`: those that made no job."""
+    check_name("schedule", schedule)
+    check_scope(scope)
     check_limit(limit)
+    if not isinstance(is_unfired, bool):
+        raise InvalidInput(f"is_unfired is {is_unfired!r}: give True or False")
     return _LIST.with_params(
         schema, schedule=schedule, scope=scope, before=before, is_unfired=is_unfired, limit=limit
     )
