@@ -3,6 +3,7 @@
 What differs: a thread of our own sweeps and cuts silent connections, since there is no loop to do it.
 """
 
+import logging
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -25,20 +26,21 @@ from holdfast.postgres.availability import (
     Availability,
 )
 from holdfast.postgres.options import PoolSettings
-from holdfast.postgres.replies import Ear, Watchdog
+from holdfast.postgres.replies import Watchdog, can_be_read
 from holdfast.postgres.rows import has_rows
 from holdfast.postgres.session import Life, SessionSettings
 from holdfast.postgres.sqlstate import meaning
 from holdfast.postgres.translate import NoReply, one_line
 
 _numbers = count(1)
+
+logger = logging.getLogger("holdfast.postgres")
 _TICK = 0.5
 
 
 class BlockingPooledConnection(psycopg.Connection[TupleRow]):
     is_holdfast = True
     life: Life
-    ear: Ear
 
     @classmethod
     def connect(  # type: ignore[override]  # only called by the pool, which passes our own arguments on
@@ -174,7 +176,10 @@ class BlockingPool:
         while not self._stop.wait(min(_TICK, period)):
             self._watchdog.bite()
             if monotonic() - swept_at >= period:
-                self.sweep()
+                try:
+                    self.sweep()
+                except Exception:  # without it no reply would have a bound any more
+                    logger.exception("idle connections could not be looked after")
                 swept_at = monotonic()
 
     def _take(self) -> BlockingPooledConnection:
@@ -209,7 +214,7 @@ class BlockingPool:
                 connection.closed
                 or life.is_over
                 or life.opened_at <= self._distrusted_until
-                or connection.ear.hears()
+                or can_be_read(connection)
             )
         except psycopg.Error:  # closed in between
             return True
@@ -218,7 +223,7 @@ class BlockingPool:
         life = connection.life
         if connection.closed or life.is_over or life.opened_at <= self._distrusted_until:
             return False
-        if life.is_fresh and not connection.ear.hears():
+        if life.is_fresh and not can_be_read(connection):
             return True
         with self._watchdog.replies_within(connection, CHECK_SECONDS) as bound:
             try:
@@ -236,7 +241,6 @@ class BlockingPool:
 
     def _configure(self, connection: BlockingPooledConnection) -> None:
         connection.life = Life.begin(self._settings)
-        connection.ear = Ear(connection)
         try:
             if self._session.opening:
                 with self._watchdog.replies_within(connection, CHECK_SECONDS):

@@ -40,11 +40,12 @@ class Line:
         self._socket = connection.pgconn.socket
         self._last_words: str | None = None
         connection.add_notice_handler(self._noticed)
+        self._is_read = True
         self._loop.add_reader(self._socket, self._readable)
         self.heard_at = self._loop.time()
 
     def close(self) -> None:
-        self._loop.remove_reader(self._socket)
+        self._stop_reading()
         self._pgconn.finish()
 
     async def stir(self) -> None:
@@ -128,6 +129,12 @@ class Line:
             self._take()
         self._stirred.set()
 
+    def _stop_reading(self) -> None:
+        """Once, and at once: libpq closes the socket of a lost connection, whose number is soon another's."""
+        if self._is_read:
+            self._is_read = False
+            self._loop.remove_reader(self._socket)
+
     def _noticed(self, diagnostic: psycopg.errors.Diagnostic) -> None:
         """Keep why the server hangs up: on a connection that asked for nothing, it says so in a notice."""
         if diagnostic.severity_nonlocalized in {"FATAL", "PANIC"}:
@@ -137,6 +144,7 @@ class Line:
         try:
             self._pgconn.consume_input()
         except psycopg.OperationalError as error:
+            self._stop_reading()
             self._drain()
             raise ConnectionLost(self._last_words or str(error)) from error
         self._drain()

@@ -49,6 +49,7 @@ class Pool:
         # half as long as the statement itself; whoever waits there is served first.
         self._at_hand: list[PooledConnection] = []
         self._waiting = 0
+        self._returning: set[asyncio.Task[None]] = set()
         self._patience = Patience(settings.reply_timeout.total_seconds())
         self._distrusted_until = float("-inf")
         self._keeper: asyncio.Task[None] | None = None
@@ -85,15 +86,25 @@ class Pool:
 
     async def close(self) -> None:
         """Connections that are lent out are closed when they come back."""
-        if self._keeper:
-            self._keeper.cancel()
+        keeper, self._keeper = self._keeper, None
+        if keeper:
+            keeper.cancel()
             with suppress(asyncio.CancelledError):
-                await self._keeper
+                await keeper
+        await self._close()
+
+    async def _close(self) -> None:
         self._patience.close()
         await self._put_away()
+        await asyncio.gather(*self._returning, return_exceptions=True)
         await self._pool.close(CLOSE_SECONDS)
         # psycopg's pool leaves a task that is still connecting behind; a task that is ended here stays ended.
-        left = [task for task in asyncio.all_tasks() if task.get_name().startswith(f"{self._pool.name}-")]
+        mine = asyncio.current_task()
+        left = [
+            task
+            for task in asyncio.all_tasks()
+            if task.get_name().startswith(f"{self._pool.name}-") and task is not mine
+        ]
         for task in left:
             task.cancel()
         await asyncio.gather(*left, return_exceptions=True)
@@ -129,7 +140,7 @@ class Pool:
         if is_ready and not self._waiting and not self._pool.closed:
             self._at_hand.append(connection)
         else:
-            await self._pool.putconn(connection)
+            await self._put_back(connection)
 
     async def send(
         self, connection: PooledConnection, text: bytes, params: Mapping[str, object] | None = None
@@ -178,19 +189,34 @@ class Pool:
                 if self._looks_stale(connection) and not await self._is_fit(connection):
                     await connection.close()
             finally:
-                await self._pool.putconn(connection)
+                await self._put_back(connection)
 
     async def _keep(self) -> None:
         # As often as idle ones may have to go, too: psycopg's pool closes only what lies in it.
         period = min(self._settings.pool_health_check_period, self._settings.pool_max_conn_idle_time)
-        while True:
-            await asyncio.sleep(period.total_seconds())
-            await self.sweep()
+        try:
+            while True:
+                await asyncio.sleep(period.total_seconds())
+                await self.sweep()
+        finally:
+            # Not asked to by `close`: the event loop ends, with a pool that nobody has closed. A worker of
+            # psycopg's pool that is just connecting forgets that it was cancelled, and would keep the loop.
+            if self._keeper is not None:
+                await self._close()
 
     async def _put_away(self) -> None:
         """Back into psycopg's pool, which closes those that are too many."""
         while self._at_hand:
-            await self._pool.putconn(self._at_hand.pop())
+            await self._put_back(self._at_hand.pop())
+
+    async def _put_back(self, connection: PooledConnection) -> None:
+        """To the end, even if our caller is cancelled meanwhile: else psycopg's pool would for ever count a
+        connection that nobody has.
+        """
+        returning = asyncio.create_task(self._pool.putconn(connection))
+        self._returning.add(returning)
+        returning.add_done_callback(self._returning.discard)
+        await asyncio.shield(returning)
 
     async def _wait_for_one(self, deadline: float) -> PooledConnection:
         self._waiting += 1
@@ -211,7 +237,7 @@ class Pool:
         heard = task.cancelling() if task else 0
         connection = await self._pool.getconn(timeout=seconds)
         if task and task.cancelling() > heard:
-            await self._pool.putconn(connection)
+            await self._put_back(connection)
             raise asyncio.CancelledError
         return connection
 
@@ -257,7 +283,7 @@ class Pool:
         finally:
             if not is_fit:
                 await connection.close()
-                await self._pool.putconn(connection)
+                await self._put_back(connection)
         return is_fit
 
     def _note(self, connection: PooledConnection, error: psycopg.Error, *, is_general: bool) -> None:

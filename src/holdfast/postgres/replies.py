@@ -31,8 +31,13 @@ class Bound:
         self.was_reached = False
 
 
+def can_be_read(connection: _Connection) -> bool:
+    """Whether a connection on which nothing is expected can be read: most often its end."""
+    return Ear(connection).hears()
+
+
 class Ear:
-    """Hears whether a connection on which nothing is expected can be read: most often its end."""
+    """The same question again and again, from one thread: two may not ask at once."""
 
     __slots__ = ("_poll",)
 

@@ -156,7 +156,9 @@ CREATE TABLE holdfast.job (
     unique_key text,
     tags text[],
     origin jsonb,
-    parent bigint
+    parent bigint,
+    CONSTRAINT job_keep_check CHECK (((keep >= '00:00:00'::interval) AND (keep <= '36525 days'::interval))),
+    CONSTRAINT job_timeout_check CHECK (((timeout > '00:00:00'::interval) AND (timeout <= '36525 days'::interval)))
 )
 WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_analyze_scale_factor='0.1');
 
@@ -597,9 +599,6 @@ ALTER TABLE ONLY holdfast.event
     ADD CONSTRAINT event_pkey PRIMARY KEY (id);
 
 ALTER TABLE holdfast.job
-    ADD CONSTRAINT job_keep_check CHECK ((keep <= '36525 days'::interval)) NOT VALID;
-
-ALTER TABLE holdfast.job
     ADD CONSTRAINT job_kind_check CHECK ((octet_length(kind) <= 800)) NOT VALID;
 
 ALTER TABLE ONLY holdfast.job
@@ -607,9 +606,6 @@ ALTER TABLE ONLY holdfast.job
 
 ALTER TABLE holdfast.job
     ADD CONSTRAINT job_queue_check CHECK ((octet_length(queue) <= 800)) NOT VALID;
-
-ALTER TABLE holdfast.job
-    ADD CONSTRAINT job_timeout_check CHECK ((timeout <= '36525 days'::interval)) NOT VALID;
 
 ALTER TABLE ONLY holdfast.leader
     ADD CONSTRAINT leader_pkey PRIMARY KEY (is_only);

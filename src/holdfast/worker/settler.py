@@ -95,10 +95,13 @@ class Settler:
         except asyncio.CancelledError:
             self._gathering = batch + self._gathering
             raise
+        except Exception as error:  # noqa: BLE001  # of something that cannot even be sent; told below
+            await self._apart(batch, error)
 
-    async def _apart(self, batch: list[Ending], error: StatementFailed) -> None:
-        """Postgres refuses something in this batch: settle each run by itself, so that one bad row never
-        holds up the others. The bad one ends as failed, with Postgres's reason.
+    async def _apart(self, batch: list[Ending], error: Exception) -> None:
+        """Something in this batch cannot be written: settle each run by itself, so that one bad row never
+        holds up the others, nor ends the worker with all that it runs. The bad one ends as failed, with the
+        reason.
         """
         failure = Failure(f"its outcome could not be stored: {error}", "handler_error")
         for number, ending in enumerate(batch):
@@ -107,11 +110,11 @@ class Settler:
                 try:
                     self._tell([single], await self._settled([single]))
                     break
-                except StatementFailed:
-                    continue
-                except DatabaseError:
-                    self._gathering = batch[number:] + self._gathering
-                    return
+                except Exception as problem:  # noqa: BLE001  # told, and the next way is tried
+                    if isinstance(problem, DatabaseError) and not isinstance(problem, StatementFailed):
+                        self._gathering = batch[number:] + self._gathering
+                        return
+                    _log.debug("run %d is settled otherwise: %s", ending.held.run, problem)
             else:
                 _log.error("run %d of job %d cannot be settled: %s", ending.held.run, ending.held.job, error)
 

@@ -12,12 +12,8 @@ alter table {schema}.job
   drop constraint job_on_lost_check,
   drop constraint job_kind_check,
   drop constraint job_queue_check,
-  drop constraint job_timeout_check,
-  drop constraint job_keep_check,
   add constraint job_kind_check check (octet_length(kind) <= 800) not valid,
-  add constraint job_queue_check check (octet_length(queue) <= 800) not valid,
-  add constraint job_timeout_check check (timeout <= interval '36525 days') not valid,
-  add constraint job_keep_check check (keep <= interval '36525 days') not valid;
+  add constraint job_queue_check check (octet_length(queue) <= 800) not valid;
 
 -- What the ledger wants to know of a run, so that a success need not look its job up. NULL: claimed by older code.
 alter table {schema}.lease add column queue text, add column kind text;
