@@ -24,7 +24,7 @@ Written by `make bench-peers`: {machine}.
 - A job is a no-op coroutine with about 100 bytes of JSON as arguments, up to {concurrency} at once in one
   process.
 - **Drain** counts from the first job that is handled until the database itself says that none is left
-  unfinished. procrastinate fetches its jobs one by one, and the slower the more of them wait.
+  unfinished.
 - **CPU** is that of the worker's process and, behind the plus sign, that of the whole server, start-up
   included: the figure to look at where the machine was busy with something else.
 - **Claim + settle alone** are Holdfast's own statements, 200 jobs at a time, over one connection with

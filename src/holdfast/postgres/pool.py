@@ -172,7 +172,7 @@ class Pool:
 
     async def sweep(self) -> None:
         """Replace idle connections that ended or have lived long enough, before somebody needs them."""
-        await self._put_away()
+        await self._put_away(self._period)
         idle = [connection for connection in self._connections if connection not in self._lent]
         stats = self._pool.get_stats()
         if any(self._looks_stale(connection) for connection in idle):
@@ -192,11 +192,9 @@ class Pool:
                 await self._put_back(connection)
 
     async def _keep(self) -> None:
-        # As often as idle ones may have to go, too: psycopg's pool closes only what lies in it.
-        period = min(self._settings.pool_health_check_period, self._settings.pool_max_conn_idle_time)
         try:
             while True:
-                await asyncio.sleep(period.total_seconds())
+                await asyncio.sleep(self._period)
                 await self.sweep()
         finally:
             # Not asked to by `close`: the event loop ends, with a pool that nobody has closed. A worker of
@@ -204,10 +202,22 @@ class Pool:
             if self._keeper is not None:
                 await self._close()
 
-    async def _put_away(self) -> None:
+    @property
+    def _period(self) -> float:
+        """As often as idle connections may have to go, too: psycopg's pool closes only what lies in it."""
+        settings = self._settings
+        return min(settings.pool_health_check_period, settings.pool_max_conn_idle_time).total_seconds()
+
+    async def _put_away(self, unused_for: float = 0.0) -> None:
         """Back into psycopg's pool, which closes those that are too many."""
-        while self._at_hand:
-            await self._put_back(self._at_hand.pop())
+        before = monotonic() - unused_for
+        old = [connection for connection in self._at_hand if connection.life.used_at <= before]
+        self._at_hand = [connection for connection in self._at_hand if connection not in old]
+        try:
+            while old:
+                await self._put_back(old.pop())
+        finally:
+            self._at_hand[:0] = old
 
     async def _put_back(self, connection: PooledConnection) -> None:
         """To the end, even if our caller is cancelled meanwhile: else psycopg's pool would for ever count a
