@@ -5,6 +5,7 @@ import random
 import threading
 
 import pytest
+from psycopg.pq import TransactionStatus
 
 from connections.colours import BACKEND
 from connections.conftest import Observer
@@ -37,6 +38,21 @@ async def test_users_who_are_cancelled_at_any_time_leave_every_connection_to_the
         await asyncio.gather(*users, return_exceptions=True)
         async with database.connection(), database.connection():
             pass
+
+
+async def test_what_was_left_open_on_a_connection_is_ended_without_a_word(
+    dsn: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """As by somebody who was cancelled while his transaction began."""
+    async with Database(dsn, PoolOptions(pool_max_conns=1)) as database:
+        async with database.connection() as connection:
+            await connection.execute("begin")
+            await connection.execute("create table left_open ()")
+        async with database.connection() as connection:
+            assert connection.info.transaction_status == TransactionStatus.IDLE
+            found = await connection.execute("select to_regclass('left_open')")
+            assert await found.fetchone() == (None,)
+    assert caplog.messages == []
 
 
 def test_a_program_that_never_closes_its_pool_ends(dsn: str) -> None:

@@ -223,10 +223,19 @@ class Pool:
         """To the end, even if our caller is cancelled meanwhile: else psycopg's pool would for ever count a
         connection that nobody has.
         """
-        returning = asyncio.create_task(self._pool.putconn(connection))
+        returning = asyncio.create_task(self._return(connection))
         self._returning.add(returning)
         returning.add_done_callback(self._returning.discard)
         await asyncio.shield(returning)
+
+    async def _return(self, connection: PooledConnection) -> None:
+        """Who was cancelled may leave it in the middle of something, which is ended here without a word."""
+        status = connection.pgconn.transaction_status
+        if status in (TransactionStatus.INTRANS, TransactionStatus.INERROR):
+            await self.roll_back(connection)
+        elif status == TransactionStatus.ACTIVE:
+            await connection.close()
+        await self._pool.putconn(connection)
 
     async def _wait_for_one(self, deadline: float) -> PooledConnection:
         self._waiting += 1
