@@ -117,11 +117,11 @@ def test_a_worker_that_retires_is_gone_or_leaves_its_runs_to_rescue(engine: Engi
 @pytest.mark.requirement("S3.1")
 def test_one_worker_leads_at_a_time_and_its_term_lasts_while_it_renews(engine: Engine) -> None:
     one, two = engine.worker(), engine.worker()
-    assert engine.run(workers.lead(SCHEMA, worker=one, now=engine.now)) == [1]
+    assert engine.run(workers.lead(SCHEMA, worker=one, now=engine.now)) == [(1, False)]
     assert engine.run(workers.lead(SCHEMA, worker=two, now=engine.now)) == []
     for _ in range(3):
         engine.pass_time(workers.LEAD - A_TICK)
-        assert engine.run(workers.lead(SCHEMA, worker=one, now=engine.now)) == [1]
+        assert engine.run(workers.lead(SCHEMA, worker=one, now=engine.now)) == [(1, False)]
         assert engine.run(workers.lead(SCHEMA, worker=two, now=engine.now)) == []
 
 
@@ -130,11 +130,22 @@ def test_a_leader_that_does_not_renew_is_followed_by_another_with_a_higher_term(
     one, two = engine.worker(), engine.worker()
     engine.run(workers.lead(SCHEMA, worker=one, now=engine.now))
     engine.pass_time(workers.LEAD)
-    assert engine.run(workers.lead(SCHEMA, worker=two, now=engine.now)) == [2]
+    assert engine.run(workers.lead(SCHEMA, worker=two, now=engine.now)) == [(2, False)]
     assert engine.run(workers.lead(SCHEMA, worker=one, now=engine.now)) == []
     shown = engine.connection.execute("select worker, term, expires_at from holdfast.leader").fetchall()
     assert engine.now is not None
     assert shown == [(two, 2, engine.now + workers.LEAD)]
+
+
+def test_the_leader_is_told_whether_the_lease_of_any_worker_has_run_out(engine: Engine) -> None:
+    leading, silent = engine.worker(), engine.worker()
+    engine.pass_time(workers.LEASE)
+    engine.run(runs.renew(SCHEMA, worker=leading, runs=[], lease=workers.LEASE, now=engine.now))
+    assert engine.run(workers.lead(SCHEMA, worker=leading, now=engine.now)) == [(1, False)]
+    engine.pass_time(A_TICK)
+    assert engine.run(workers.lead(SCHEMA, worker=leading, now=engine.now)) == [(1, True)]
+    assert engine.run(workers.mark_lost(SCHEMA, now=engine.now)) == [silent]
+    assert engine.run(workers.lead(SCHEMA, worker=leading, now=engine.now)) == [(1, False)]
 
 
 @pytest.mark.requirement("S3.5")
@@ -144,7 +155,7 @@ def test_a_leader_that_steps_down_is_followed_at_once(engine: Engine) -> None:
     assert engine.run(workers.step_down(SCHEMA, worker=two, now=engine.now)) == []
     assert engine.run(workers.step_down(SCHEMA, worker=one, now=engine.now)) == [1]
     assert engine.run(workers.step_down(SCHEMA, worker=one, now=engine.now)) == []
-    assert engine.run(workers.lead(SCHEMA, worker=two, now=engine.now)) == [2]
+    assert engine.run(workers.lead(SCHEMA, worker=two, now=engine.now)) == [(2, False)]
 
 
 @pytest.mark.requirement("S3.1", "S3.6")

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
+from typing import NamedTuple
 
 from holdfast.domain.duration import LONGEST
 from holdfast.errors import InvalidInput
@@ -13,12 +14,20 @@ from holdfast.storage.statements import statement
 LEASE = timedelta(seconds=30)
 LEAD = timedelta(seconds=10)
 
+
+class Lead(NamedTuple):
+    """Leadership was taken or kept, and whether the lease of any worker has run out."""
+
+    term: int
+    is_any_silent: bool
+
+
 _REGISTER = statement("register", int)
 _RETIRE_LOCK = statement("retire_lock", int)
 _RETIRE = statement("retire", bool, is_repeatable=True)
 _MARK_LOST = statement("mark_lost", int)
 _FORGET = statement("forget_workers", int)
-_LEAD = statement("lead", int, is_repeatable=True)
+_LEAD = statement("lead", Lead, is_repeatable=True)
 _STEP_DOWN = statement("step_down", int)
 
 
@@ -77,8 +86,8 @@ def forget_lost(schema: Schema, *, keep: timedelta, now: datetime | None = None)
 
 def lead(
     schema: Schema, *, worker: int, lease: timedelta = LEAD, now: datetime | None = None
-) -> Statement[int]:
-    """Become or stay leader; answers the term, or nothing while somebody else leads."""
+) -> Statement[Lead]:
+    """Become or stay leader; answers nothing while somebody else leads."""
     return _LEAD.with_params(schema, worker=worker, lease=lease_length(lease), now=now)
 
 

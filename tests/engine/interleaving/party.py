@@ -83,7 +83,8 @@ class Party(Engine):
         return self.hold(workers.retire(SCHEMA, worker=worker, now=self.now))
 
     def lead(self, worker: int) -> int | None:
-        return next(iter(self.run(workers.lead(SCHEMA, worker=worker, now=self.now))), None)
+        answers = self.run(workers.lead(SCHEMA, worker=worker, now=self.now))
+        return answers[0].term if answers else None
 
     def cancel(self, job: int) -> str:
         return self._verb(operators.cancel(SCHEMA, [job], now=self.now))

@@ -16,7 +16,9 @@ from holdfast.worker.chores.pace import Chore
 def chores_of(
     database: Database, schema: Schema, emitter: Emitter, retention: Retention, lease: timedelta
 ) -> list[Chore]:
-    """`lease` is a worker's: whoever wants it short wants to be rescued soon."""
+    """`lease` is a worker's: whoever wants it short wants to be rescued soon. The renewal of leadership
+    tells, too, when one has run out.
+    """
     lost = lease.total_seconds()
     promote = Chore("promote", Promoter(database, schema).once, emitter, shortest=5, longest=30)
     rescuer = Rescuer(database, schema, retention, on_rescued=promote.alarm.ring)
@@ -24,7 +26,7 @@ def chores_of(
     return [
         promote,
         Chore("expire", Expirer(database, schema, retention).once, emitter, shortest=5, longest=30),
-        Chore("rescue", rescuer.once, emitter, shortest=min(5, lost / 4), longest=min(10, lost / 2)),
+        Chore("rescue", rescuer.once, emitter, shortest=min(5, lost / 4), longest=min(30, lost)),
         Chore("time out", enforcer.once, emitter, shortest=30, longest=120),
         Chore("ring", RingTurner(database, schema).once, emitter, shortest=1, longest=30),
         Chore("unpark", Unparker(database, schema).once, emitter, shortest=1, longest=30),

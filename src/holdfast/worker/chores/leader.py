@@ -77,14 +77,16 @@ class Leader:
         sent_at = monotonic()
         try:
             async with asyncio.timeout(self._lease.total_seconds()):
-                terms = await self._database.run(lead(self._schema, worker=worker, lease=self._lease))
+                answers = await self._database.run(lead(self._schema, worker=worker, lease=self._lease))
         except (DatabaseError, TimeoutError):
             return None
-        if not terms:
+        if not answers:
             return None
         if not self.is_leader:
             self.is_leader = True
-            self._emitter.emit(LeadershipChanged(is_leader=True, term=terms[0]))
+            self._emitter.emit(LeadershipChanged(is_leader=True, term=answers[0].term))
+        if answers[0].is_any_silent:
+            self.wake("rescue")
         return sent_at + self._lease.total_seconds()
 
     async def _lead(self, until: float) -> None:

@@ -17,6 +17,7 @@ PROMOTED = 4_000
 FULL_LOOK = 30.0
 _LATE_COMMITS = timedelta(seconds=2)
 _TIMEOUT_GRACE = timedelta(seconds=30)
+_WATCHING = 5.0
 _REMEMBER_LOST = timedelta(hours=1)
 
 
@@ -118,7 +119,7 @@ class Rescuer:
             return Did(len(rescued), is_more=len(rescued) == BATCH)
         await self._database.run(forget_lost(self._schema, keep=_REMEMBER_LOST))
         self._full_at = monotonic() + 2 * FULL_LOOK
-        return Did()
+        return Did(again_in=_WATCHING if now < self._watch_until else None)
 
 
 class TimeoutEnforcer:
