@@ -8,13 +8,16 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 
+import psycopg
+
 from benchmarks.peers.peer import QUEUE, Handle, Receipt
 from holdfast import App
 from holdfast.job import Job
 from holdfast.postgres.options import PoolOptions
 from holdfast.storage.runs import Retention
-from holdfast.telemetry.events import Event, WorkerStarted
 from holdfast.worker.options import WorkerOptions
+
+_HAS_BEGUN = "select 1 from holdfast.worker where pid = %s and lost_at is null"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,21 +44,22 @@ class Holdfast:
         options = WorkerOptions(
             queues=dict.fromkeys(names, concurrency), retention=Retention(succeeded=self.keep)
         )
-        started = asyncio.Event()
-
-        def listen(event: Event) -> None:
-            if isinstance(event, WorkerStarted):
-                started.set()
-
-        async with App(dsn, readers=[listen]) as app:
+        async with App(dsn) as app:
             _job(app, handle)
             running = asyncio.create_task(app.run_worker(options=options))
-            await started.wait()
+            await _until_registered(dsn)
             try:
                 yield
             finally:
                 os.kill(os.getpid(), signal.SIGTERM)
                 await running
+
+
+async def _until_registered(dsn: str) -> None:
+    """The worker's own word, not that of a reader: one would cost something with every job."""
+    async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:
+        while not await (await connection.execute(_HAS_BEGUN, [os.getpid()])).fetchone():  # noqa: ASYNC110  # it happens in the database
+            await asyncio.sleep(0.01)
 
 
 class _Producer:

@@ -55,7 +55,7 @@ class Run:
             max_attempts=20,
             backoff=None,
             started_at=now,
-            timeout_at=hour,
+            lasting=3600.0,
             created_at=now,
             deadline_at=hour,
             tags=["night"],

@@ -44,7 +44,7 @@ class Signature:
     @property
     def takes_context(self) -> bool:
         """Whether the first parameter is the context."""
-        return self._resolved().takes_context
+        return (self._shape or self._resolved()).takes_context
 
     @property
     def names(self) -> frozenset[str]:

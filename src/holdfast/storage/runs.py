@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from operator import attrgetter
 from typing import Literal, NamedTuple, assert_never
 
@@ -44,12 +44,17 @@ class ClaimRow(PerJob, frozen=True):
     max_attempts: int
     backoff: str | None
     started_at: datetime
-    timeout_at: datetime
+    lasting: float
     created_at: datetime
     deadline_at: datetime | None
     tags: list[str] | None
     state: str | None
     origin: str | None = None
+
+    @property
+    def timeout_at(self) -> datetime:
+        """The run may last for so many seconds: until then."""
+        return self.started_at.astimezone(UTC) + timedelta(seconds=self.lasting)
 
 
 class Look(NamedTuple):

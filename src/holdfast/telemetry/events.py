@@ -161,11 +161,25 @@ Reader = Callable[[Event], None]
 _log = logging.getLogger("holdfast.telemetry")
 
 
+def _everything(kind: type[Event]) -> bool:  # noqa: ARG001  # whatever it is
+    return True
+
+
 class Emitter:
     """Tells every reader. A reader that fails is reported and never disturbs the work."""
 
     def __init__(self, *readers: Reader) -> None:
         self._readers = readers
+        self._hears = [getattr(reader, "hears", _everything) for reader in readers]
+
+    def is_heard(self, kind: type[Event]) -> bool:
+        """Whether any reader wants such events: for those that come with every attempt, which cost more to
+        make than to ask for. A reader without a method `hears` wants all of them.
+        """
+        for hears in self._hears:  # noqa: SIM110  # a generator costs as much as an event
+            if hears(kind):
+                return True
+        return False
 
     def emit(self, event: Event) -> None:
         for reader in self._readers:

@@ -30,70 +30,81 @@ from holdfast.telemetry.events import (
 
 logger = logging.getLogger("holdfast.worker")
 
+_LEVELS: dict[type[Event], int] = {AttemptStarted: logging.DEBUG, AttemptEnded: logging.INFO}
 _BAD = ("failed", "expired")
 _THREAD = 'plain functions cannot be stopped, see isolate="process"'
 _STUBBORN = "its handler caught the CancelledError, and must raise it again"
 
 
-def log_event(event: Event) -> None:  # noqa: C901, PLR0912  # a line for each event
+class EventLog:
     """The reader that writes to `holdfast.worker`. Its lines carry their facts as `extra` too."""
-    match event:
-        case AttemptStarted():
-            if logger.isEnabledFor(logging.DEBUG):
-                _line(logging.DEBUG, "attempt started", **_of(event.of))
-        case AttemptEnded():
-            level = logging.ERROR if event.outcome in _BAD else logging.INFO
-            if logger.isEnabledFor(level):
-                _line(level, f"attempt {event.outcome}", **_of(event.of), **_ending(event))
-        case LeaseLost():
-            _line(logging.WARNING, f"lease lost, could not {event.doing}", **_of(event.of))
-        case StillRunning(fact, told, is_thread):
-            why = _THREAD if is_thread else _STUBBORN
-            _line(logging.WARNING, f"still running after its {told}: {why}", **_of(fact))
-        case LoopBlocked(lasting, by, running, place):
-            _line(
-                logging.WARNING,
-                "event loop blocked: nothing else runs meanwhile",
-                lasting=compact(_rounded(lasting)),
-                at=place,
-                **({"running": ", ".join(running)} if by is None else _of(by)),
-            )
-        case WorkerStarted(worker, queues, kinds, slots):
-            _line(
-                logging.INFO,
-                "worker started",
-                worker=worker,
-                queues=",".join(queues),
-                kinds=kinds,
-                slots=slots,
-            )
-        case WorkerStopped(worker, released):
-            _line(logging.INFO, "worker stopped", worker=worker, released=released)
-        case WorkerWasLost(worker, aborted):
-            _line(logging.WARNING, "worker was lost, beginning anew", worker=worker, aborted=aborted)
-        case LeadershipChanged(is_leader, term):
-            _line(logging.INFO, "leading" if is_leader else "no longer leading", term=term)
-        case ChoreDid(chore, count):
-            _line(logging.INFO, f"chore {chore}", count=count)
-        case ChoreFailed(chore, error):
-            _line(logging.WARNING, f"chore {chore} failed", error=f"{type(error).__name__}: {error}")
-        case HookFailed(hook, kind, job, error):
-            logger.error("hook %s failed: kind=%s job=%s", hook, kind, job, exc_info=error)
-        case ScheduleFailed(schedule, scope, problem):
-            _line(logging.ERROR, "schedule failed", schedule=schedule, scope=scope or None, error=problem)
-        case ScopesAwaited(schedule, waited):
-            _line(logging.WARNING, "scopes are slow to come", schedule=schedule, waited=compact(waited))
-        case PlansMissed(schedule, scopes, plans, reason):
-            _line(
-                logging.WARNING,
-                "plans missed",
-                schedule=schedule,
-                scopes=scopes,
-                plans=plans,
-                reason=reason,
-            )
-        case _:
-            assert_never(event)
+
+    @staticmethod
+    def hears(kind: type[Event]) -> bool:
+        """Whether a line would come of it at all, as far as that is known before it happens."""
+        return logger.isEnabledFor(_LEVELS.get(kind, logging.WARNING))
+
+    def __call__(self, event: Event) -> None:  # noqa: C901, PLR0912  # a line for each event
+        match event:
+            case AttemptStarted():
+                if logger.isEnabledFor(logging.DEBUG):
+                    _line(logging.DEBUG, "attempt started", **_of(event.of))
+            case AttemptEnded():
+                level = logging.ERROR if event.outcome in _BAD else logging.INFO
+                if logger.isEnabledFor(level):
+                    _line(level, f"attempt {event.outcome}", **_of(event.of), **_ending(event))
+            case LeaseLost():
+                _line(logging.WARNING, f"lease lost, could not {event.doing}", **_of(event.of))
+            case StillRunning(fact, told, is_thread):
+                why = _THREAD if is_thread else _STUBBORN
+                _line(logging.WARNING, f"still running after its {told}: {why}", **_of(fact))
+            case LoopBlocked(lasting, by, running, place):
+                _line(
+                    logging.WARNING,
+                    "event loop blocked: nothing else runs meanwhile",
+                    lasting=compact(_rounded(lasting)),
+                    at=place,
+                    **({"running": ", ".join(running)} if by is None else _of(by)),
+                )
+            case WorkerStarted(worker, queues, kinds, slots):
+                _line(
+                    logging.INFO,
+                    "worker started",
+                    worker=worker,
+                    queues=",".join(queues),
+                    kinds=kinds,
+                    slots=slots,
+                )
+            case WorkerStopped(worker, released):
+                _line(logging.INFO, "worker stopped", worker=worker, released=released)
+            case WorkerWasLost(worker, aborted):
+                _line(logging.WARNING, "worker was lost, beginning anew", worker=worker, aborted=aborted)
+            case LeadershipChanged(is_leader, term):
+                _line(logging.INFO, "leading" if is_leader else "no longer leading", term=term)
+            case ChoreDid(chore, count):
+                _line(logging.INFO, f"chore {chore}", count=count)
+            case ChoreFailed(chore, error):
+                _line(logging.WARNING, f"chore {chore} failed", error=f"{type(error).__name__}: {error}")
+            case HookFailed(hook, kind, job, error):
+                logger.error("hook %s failed: kind=%s job=%s", hook, kind, job, exc_info=error)
+            case ScheduleFailed(schedule, scope, problem):
+                _line(logging.ERROR, "schedule failed", schedule=schedule, scope=scope or None, error=problem)
+            case ScopesAwaited(schedule, waited):
+                _line(logging.WARNING, "scopes are slow to come", schedule=schedule, waited=compact(waited))
+            case PlansMissed(schedule, scopes, plans, reason):
+                _line(
+                    logging.WARNING,
+                    "plans missed",
+                    schedule=schedule,
+                    scopes=scopes,
+                    plans=plans,
+                    reason=reason,
+                )
+            case _:
+                assert_never(event)
+
+
+log_event = EventLog()
 
 
 def _of(fact: AttemptFact) -> dict[str, object]:

@@ -3,6 +3,7 @@
 import asyncio
 import contextvars
 import inspect
+from collections.abc import Awaitable
 from concurrent.futures import Future
 from functools import partial
 from typing import Any, Protocol
@@ -13,8 +14,8 @@ from holdfast.worker.threads import JobThreads
 
 
 class Caller(Protocol):
-    async def call(self, held: Held, context: Context, arguments: dict[str, Any]) -> Any:
-        """Call the handler and give back what it returned. Cancelled when the run is told to stop."""
+    def call(self, held: Held, context: Context, arguments: dict[str, Any]) -> Awaitable[Any]:
+        """Call the handler; awaited, it gives what that returned. Cancelled when the run is told to stop."""
 
     def is_still_running(self, held: Held) -> "Future[Any] | None":
         """What outlived its call and cannot be stopped: its slot is not free before it ends."""
@@ -24,11 +25,14 @@ class Coroutines:
     """Awaits the handler in the attempt's own task."""
 
     @staticmethod
-    async def call(held: Held, context: Context, arguments: dict[str, Any]) -> Any:
-        function = held.kind.function
-        return await (
-            function(context, **arguments) if held.kind.signature.takes_context else function(**arguments)
+    def call(held: Held, context: Context, arguments: dict[str, Any]) -> Awaitable[Any]:
+        kind = held.kind
+        awaitable: Awaitable[Any] = (
+            kind.function(context, **arguments)
+            if kind.signature.takes_context
+            else kind.function(**arguments)
         )
+        return awaitable
 
     @staticmethod
     def is_still_running(held: Held) -> Future[Any] | None:  # noqa: ARG004  # a task always ends with its call

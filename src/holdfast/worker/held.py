@@ -49,8 +49,7 @@ class Held:
         self.run = row.run
         self.kind = kind
         self.began = monotonic()
-        # Not by subtraction: times of one zone are subtracted by the clock on its walls, which DST sets.
-        self.overdue_at = self.began + row.timeout_at.timestamp() - row.started_at.timestamp()
+        self.overdue_at = self.began + row.lasting
         self.stop: Stop | None = None
         # Its handler commits its own completion, or has: a lease that is gone is then no sign of a loss.
         self.is_completing = False
@@ -63,7 +62,13 @@ class Held:
     @property
     def age(self) -> timedelta:
         """How old the job was when this run began."""
+        # Not by subtraction: times of one zone are subtracted by the clock on its walls, which DST sets.
         return timedelta(seconds=self.row.started_at.timestamp() - self.row.created_at.timestamp())
+
+    @property
+    def took(self) -> timedelta:
+        """How long ago this run began."""
+        return timedelta(seconds=monotonic() - self.began)
 
     @property
     def fact(self) -> AttemptFact:

@@ -56,9 +56,10 @@ class Settler:
         return len(self._gathering)
 
     def put(self, ending: Ending) -> None:
+        if not self._gathering:
+            self._idle.clear()
+            self._stirred.set()
         self._gathering.append(ending)
-        self._idle.clear()
-        self._stirred.set()
 
     def put_saving(self, saving: Saving) -> None:
         """The newest progress of a run replaces one that was not written yet."""

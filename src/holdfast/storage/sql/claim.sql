@@ -30,25 +30,26 @@ with me as materialized (
      for update skip locked
 ), {taken}, states as materialized (
   select exists (select from {schema}.saved where job = any(array(select job from picked))) as is_any
+), listed as materialized (
+  select array_agg(job order by job) as jobs, array_agg(attempt order by job) as attempts from picked
 ), begun as materialized (
-  -- The run is drawn here, so that each job's wide row is looked up once, for the lease and for the answer.
-  select p.job, nextval('{schema}.run') as run, (p.attempt + 1)::smallint as attempt, clock.now as started_at,
-         least(clock.now + coalesce(j.timeout, %(timeout)s::interval), j.deadline_at) as timeout_at,
-         j.kind, j.args, j.priority, j.max_attempts, j.backoff, j.created_at, j.deadline_at, j.tags,
-         j.origin
-    from clock, picked p
-   cross join lateral (
-     select timeout, kind, args, priority, max_attempts, backoff, created_at, deadline_at, tags, origin
-       from {schema}.job where id = p.job offset 0) j
+  -- The wide rows in one pass over their key, for the lease and for the answer.
+  select id as job, nextval('{schema}.run') as run,
+         ((select attempts from listed)[width_bucket(id, (select jobs from listed))] + 1)::smallint as attempt,
+         clock.now as started_at, least(clock.now + coalesce(timeout, %(timeout)s::interval), deadline_at) as timeout_at,
+         kind, args, priority, max_attempts, backoff, created_at, deadline_at, tags, origin
+    from clock, {schema}.job
+   where id = any((select jobs from listed)::bigint[])
 ), leased as (
   insert into {schema}.lease (worker, job, run, started_at, timeout_at, attempt, queue, kind)
   select %(worker)s::bigint, job, run, started_at, timeout_at, attempt, %(queue)s::text, kind from begun
 )
 select ring.version, case when ring.closed_until > clock.now then ring.closed end as closed,
        b.job, b.run, b.attempt, b.kind, b.args::text, b.priority, b.max_attempts, b.backoff::text,
-       b.started_at, b.timeout_at, b.created_at, b.deadline_at, b.tags,
+       b.started_at, date_part('epoch', b.timeout_at - b.started_at) as lasting, b.created_at, b.deadline_at, b.tags,
        case when (select is_any from states)
             then (select s.state::text from {schema}.saved s where s.job = b.job) end as state,
        b.origin::text
   from clock, (select version, closed, closed_until from {schema}.ring order by version desc limit 1) ring
   left join begun b on true
+ order by b.priority, b.job

@@ -1,0 +1,56 @@
+"""What every attempt tells is made only if somebody listens; its task carries the name of its kind."""
+
+import asyncio
+import logging
+from typing import Any
+
+import pytest
+
+from holdfast import App
+from holdfast.telemetry.events import AttemptEnded, AttemptStarted, Emitter, Event, LeaseLost
+from holdfast.telemetry.log import log_event
+
+KINDS: list[type[Event]] = [AttemptStarted, AttemptEnded, LeaseLost]
+
+
+@pytest.mark.parametrize(
+    ("level", "heard"),
+    [(logging.DEBUG, KINDS), (logging.INFO, KINDS[1:]), (logging.WARNING, KINDS[2:]), (logging.ERROR, [])],
+)
+def test_the_log_hears_what_its_level_lets_through(
+    level: int, heard: list[type[Event]], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(level, "holdfast.worker")
+    emitter = Emitter(log_event)
+    assert [kind for kind in KINDS if emitter.is_heard(kind)] == heard
+
+
+def test_a_reader_without_a_choice_hears_everything(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.CRITICAL, "holdfast.worker")
+    taken: list[Event] = []
+    assert all(map(Emitter(log_event, taken.append).is_heard, KINDS))
+    assert not any(map(Emitter().is_heard, KINDS))
+
+
+@pytest.mark.parametrize("has_factory", [False, True])
+async def test_an_attempts_task_is_named_after_its_kind_also_by_a_factory_of_the_applications(
+    dsn: str, has_factory: bool
+) -> None:
+    made: list[str] = []
+
+    def factory(loop: asyncio.AbstractEventLoop, coro: Any, **options: Any) -> "asyncio.Task[Any]":
+        made.append(coro.__qualname__)
+        return asyncio.Task(coro, loop=loop, **options)
+
+    if has_factory:
+        asyncio.get_running_loop().set_task_factory(factory)
+    async with App(dsn) as app:
+
+        @app.job
+        async def greet() -> str | None:
+            task = asyncio.current_task()
+            return task.get_name() if task else None
+
+        async with app.worker():
+            assert await (await greet.enqueue()).result(timeout="60s") == "greet"
+    assert ("Attempts._attempt" in made) == has_factory
