@@ -136,7 +136,7 @@ class App(Declaring):
 
     def _handles(self, calls: Sequence[Call[Any]], rows: Sequence[Enqueued]) -> list[Handle[Any]]:
         return [
-            Handle(self, call.kind.signature, row.job, is_new=row.is_new)
+            Handle(self, call.kind.signature, row.job, row.is_new)
             for call, row in zip(calls, rows, strict=True)
         ]
 

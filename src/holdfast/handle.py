@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from holdfast.domain.duration import compact, duration
+from holdfast.domain.per_job import PerJob
 from holdfast.errors import JobEnded, JobNotFound, ResultTimeout
 from holdfast.storage.operators import Found, find
 
@@ -43,18 +44,15 @@ class JobStatus:
         return self.state in FINAL
 
 
-class Handle(Generic[R]):
+class Handle(PerJob, Generic[R], frozen=True):
     """What `enqueue` gives back. `is_new` is False when an active job with the same key stands for it, and of
     a job that was known before.
     """
 
-    __slots__ = ("_app", "_signature", "id", "is_new")
-
-    def __init__(self, app: "App", signature: "Signature | None", job: int, *, is_new: bool) -> None:
-        self._app = app
-        self._signature = signature
-        self.id = job
-        self.is_new = is_new
+    _app: "App"
+    _signature: "Signature | None"
+    id: int
+    is_new: bool
 
     def __repr__(self) -> str:
         return f"<Handle of job {self.id}>"

@@ -23,7 +23,7 @@ def test_a_claim_writes_who_runs_what_since_when_and_counts_the_attempt(engine: 
     [claimed] = engine.claim(worker)
     now = START + timedelta(seconds=5)
     assert (claimed.job, claimed.attempt, claimed.max_attempts) == (job, 1, 7)
-    assert (claimed.kind, claimed.args, claimed.tags) == ("mail", '{"to": "me"}', ["a"])
+    assert (claimed.kind, claimed.args, claimed.tags) == ("mail", '{"to":"me"}', ["a"])
     assert (claimed.started_at, claimed.timeout_at, claimed.created_at) == (now, now + A_MINUTE, START)
     found = engine.find(job)
     assert found is not None

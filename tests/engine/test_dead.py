@@ -41,7 +41,7 @@ def test_the_dead_are_listed_newest_first_with_all_that_an_operator_needs(engine
         "mail",
         "default",
         3,
-        '{"n": "error 4"}',
+        '{"n":"error 4"}',
     )
     assert (newest.died_at, json.loads(newest.error or "")["message"]) == (START + 5 * A_MINUTE, "error 4")
     rest = engine.run(operators.dead_jobs(SCHEMA, before=first[-1], limit=3))

@@ -166,7 +166,7 @@ def test_arguments_that_this_code_cannot_read_cost_no_attempt_and_end_dead_with_
     [again] = engine.claim(worker)
     act(engine, worker, again, Undecodable(unread, 15 * A_MINUTE))
     [dead] = engine.run(operators.dead_jobs(SCHEMA))
-    assert (dead.job, dead.args, json.loads(dead.error or "")["code"]) == (bad, '{"v": 2}', "decode_error")
+    assert (dead.job, dead.args, json.loads(dead.error or "")["code"]) == (bad, '{"v":2}', "decode_error")
 
 
 @pytest.mark.requirement("S1.25")

@@ -43,7 +43,7 @@ async def test_calls_without_names_in_another_order_are_found_out_and_no_result_
         error = await ended(bill)
     assert error.error["code"] == "flow_diverged"
     assert (
-        '"charge[0]" was recorded as charge({"customer": "Ann"}), and is charge({"customer":"Bob"}) now'
+        '"charge[0]" was recorded as charge({"customer":"Ann"}), and is charge({"customer":"Bob"}) now'
         in str(error.error["message"])
     )
 

@@ -186,9 +186,7 @@ class Transaction:
     _pool: Pool = field(repr=False)
 
     async def run(self, statement: Statement[T]) -> list[T]:
-        with translated(statement.name, statement.schema):
-            rows = await self._pool.send(self.connection, statement.text.encode(), statement.params)
-        return statement.results(rows)
+        return statement.results(await self._rows(statement))
 
     async def run_one(self, statement: Statement[T]) -> T:
         return the_one(statement, await self.run(statement))
@@ -197,17 +195,21 @@ class Transaction:
         """One after the other, each with its answer. While Postgres works on one of them the next is made,
         and whoever reads the answers works on the one before.
         """
-        running: asyncio.Task[list[T]] | None = None
+        sent: tuple[Statement[T], asyncio.Task[list[TupleRow]]] | None = None
         try:
             for statement in statements:
-                answer = None if running is None else await running
-                running = asyncio.create_task(self.run(statement))
-                await asyncio.sleep(0)  # it is sent
-                if answer is not None:
-                    yield answer
-            if running is not None:
-                yield await running
+                answered = sent and (sent[0], await sent[1])
+                sent = statement, asyncio.create_task(self._rows(statement))
+                await asyncio.sleep(0)  # it is on its way, before anything is made of the rows
+                if answered:
+                    yield answered[0].results(answered[1])
+            if sent:
+                yield sent[0].results(await sent[1])
         finally:
-            if running is not None and not running.done():
-                running.cancel()
-                await asyncio.wait([running])
+            if sent and not sent[1].done():
+                sent[1].cancel()
+                await asyncio.wait([sent[1]])
+
+    async def _rows(self, statement: Statement[T]) -> list[TupleRow]:
+        with translated(statement.name, statement.schema):
+            return await self._pool.send(self.connection, statement.text.encode(), statement.params)

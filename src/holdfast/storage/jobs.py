@@ -33,11 +33,16 @@ class Enqueued(NamedTuple):
     is_new: bool = True
 
 
+_new_tuple = tuple.__new__
+
+
 def _enqueued(jobs: list[int]) -> list[Enqueued]:
-    return [Enqueued(job) for job in jobs]
+    # As Enqueued(job) does, in a third of its time: they come in thousands.
+    return [_new_tuple(Enqueued, (job, True)) for job in jobs]
 
 
 _ENQUEUE = bunched("enqueue", _enqueued)
+_ENQUEUE_ALIKE = bunched("enqueue_alike", _enqueued)
 _ENQUEUE_ONE = statement("enqueue_one", Enqueued)
 _ENQUEUE_UNIQUE = statement("enqueue_unique", Enqueued)
 _REPLACE = statement("replace", int)
@@ -47,8 +52,11 @@ def enqueue(
     schema: Schema, jobs: Sequence[NewJob], *, notify: bool, now: datetime | None = None
 ) -> Statement[Enqueued]:
     """Write a batch; answers in its order. An active job with the same unique key stands for a new one."""
-    if len(jobs) == 1 and jobs[0].is_plain:
-        return _ENQUEUE_ONE.with_params(schema, **_fields(jobs[0]), notify=notify, now=now)
+    if _are_alike(jobs):
+        fields = _fields(jobs[0].policy)
+        if len(jobs) == 1:
+            return _ENQUEUE_ONE.with_params(schema, **fields, args=jobs[0].args, notify=notify, now=now)
+        return _ENQUEUE_ALIKE.with_params(schema, **fields, args=_joined(jobs), notify=notify, now=now)
     columns = job_columns(jobs)
     if all(job.unique_key is None for job in jobs):
         return _ENQUEUE.with_params(schema, **columns, notify=notify, now=now)
@@ -162,7 +170,7 @@ def job_columns(jobs: Sequence[NewJob]) -> dict[str, object]:
     policies = list(numbers)
     return {
         "templates": number_array(templates),
-        "args": _SEPARATOR.join([job.args for job in jobs]),
+        "args": _joined(jobs),
         "delays": _unless_empty([job.delay for job in jobs]),
         "run_ats": _unless_empty([job.run_at for job in jobs]),
         "deadlines": _unless_empty([job.deadline_at for job in jobs]),
@@ -183,15 +191,23 @@ def job_columns(jobs: Sequence[NewJob]) -> dict[str, object]:
     }
 
 
-def _fields(job: NewJob) -> dict[str, object]:
-    """Most jobs share one of a few policy objects: what is made of them is kept."""
-    policy = job.policy
+def _are_alike(jobs: Sequence[NewJob]) -> bool:
+    """Whether they are due now and differ only in their args: most jobs share one of a few policy objects."""
+    return bool(jobs) and all(job.policy is jobs[0].policy and job.is_plain for job in jobs)
+
+
+def _joined(jobs: Sequence[NewJob]) -> str:
+    return _SEPARATOR.join([job.args for job in jobs])
+
+
+def _fields(policy: Policy) -> dict[str, object]:
+    """Of a policy. What was made of one is kept."""
     known = _FIELDS.get(id(policy))
     if known is None or known[0] is not policy:
         if len(_FIELDS) >= _FIELDS_KEPT:
             _FIELDS.clear()
         known = _FIELDS[id(policy)] = (policy, _policy_fields(policy))
-    return known[1] | {"args": job.args}
+    return known[1]
 
 
 def _policy_fields(policy: Policy) -> dict[str, object]:

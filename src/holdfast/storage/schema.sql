@@ -148,7 +148,7 @@ CREATE TABLE holdfast.job (
     max_attempts smallint NOT NULL,
     kind text NOT NULL,
     queue text NOT NULL,
-    args jsonb NOT NULL,
+    args json NOT NULL,
     backoff jsonb,
     timeout interval,
     keep interval,
@@ -256,7 +256,7 @@ CREATE VIEW holdfast.jobs AS
             ELSE NULL::smallint
         END, f.attempt) AS attempt,
     j.max_attempts,
-    j.args,
+    (j.args)::jsonb AS args,
     j.tags,
     j.unique_key,
     j.created_at,

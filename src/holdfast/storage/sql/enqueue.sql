@@ -7,7 +7,7 @@
 with clock as materialized (
   select coalesce(%(now)s::timestamptz, statement_timestamp()) as now
 ), input as materialized (
-  select nextval('{schema}.job_id_seq') as id, i.template, i.args::jsonb as args,
+  select nextval('{schema}.job_id_seq') as id, i.template, i.args::json as args,
          coalesce(i.run_at, clock.now + i.delay) as run_at,
          coalesce(i.deadline_at, clock.now + i.deadline_in) as deadline_at
     from clock, rows from (

@@ -5,7 +5,7 @@ with written as (
   insert into {schema}.job (created_at, priority, max_attempts, kind, queue, args, backoff, timeout, keep, on_lost,
                             tags, origin)
   values (coalesce(%(now)s::timestamptz, statement_timestamp()), %(priority)s::smallint, %(max_attempts)s::smallint,
-          %(kind)s::text, %(queue)s::text, %(args)s::text::jsonb, %(backoff)s::text::jsonb, %(timeout)s::interval,
+          %(kind)s::text, %(queue)s::text, %(args)s::text::json, %(backoff)s::text::jsonb, %(timeout)s::interval,
           %(keep)s::interval, %(on_lost)s::text, %(tags)s::text::text[], %(origin)s::text::jsonb)
   returning id
 ), placed as (

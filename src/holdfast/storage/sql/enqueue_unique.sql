@@ -7,7 +7,7 @@
 with clock as materialized (
   select coalesce(%(now)s::timestamptz, statement_timestamp()) as now
 ), input as materialized (
-  select nextval('{schema}.job_id_seq') as id, i.template, i.args::jsonb as args, i.key,
+  select nextval('{schema}.job_id_seq') as id, i.template, i.args::json as args, i.key,
          coalesce(i.deadline_at, clock.now + i.deadline_in) as deadline_at,
          coalesce(i.run_at, clock.now + i.delay) as run_at,
          (%(queues)s::text[])[i.template] as queue

@@ -5,7 +5,7 @@
 with clock as materialized (
   select coalesce(%(now)s::timestamptz, statement_timestamp()) as now
 ), asked as materialized (
-  select i.job, i.template, i.args::jsonb as args, coalesce(i.run_at, clock.now + i.delay) as run_at,
+  select i.job, i.template, i.args::json as args, coalesce(i.run_at, clock.now + i.delay) as run_at,
          coalesce(i.deadline_at, clock.now + i.deadline_in) as deadline_at,
          (%(queues)s::text[])[i.template] as queue
     from clock, rows from (
