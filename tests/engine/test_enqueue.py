@@ -156,7 +156,7 @@ def test_jobs_that_differ_only_in_their_args_are_written_as_any_others(engine: E
         written.append(
             engine.connection.execute(
                 "select j.created_at, j.priority, max_attempts, j.kind, j.queue, args::text, backoff,"
-                "       timeout, keep, on_lost, tags, origin, r.priority, r.kind, r.queue, r.attempt, r.segment"
+                "       timeout, keep, on_lost, tags, origin, r.priority, r.kind, r.queue, r.attempt, segment"
                 "  from holdfast.job j join holdfast.ready r on r.job = j.id where id = any(%s) order by id",
                 [ids],
             ).fetchall()
