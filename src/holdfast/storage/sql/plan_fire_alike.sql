@@ -8,7 +8,7 @@
 with clock as materialized (
   select coalesce(%(now)s::timestamptz, statement_timestamp()) as now
 ), held as materialized (
-  select name, history, args, priority, max_attempts, kind, queue, backoff, timeout,
+  select name, history, args::json as args, priority, max_attempts, kind, queue, backoff, timeout,
          -- Forgotten by the next prune, not when it ends: its plan has to learn what became of it.
          case when keep = interval '0' then interval '1 microsecond' else keep end as keep, on_lost, tags
     from {schema}.schedule
@@ -34,7 +34,7 @@ with clock as materialized (
      and c.last_plan_at is not distinct from %(was_last)s::timestamptz
      and greatest(c.since_at, c.last_plan_at) = %(since)s::timestamptz
      and c.zone is not distinct from %(zone)s::text
-  returning c.scope, c.args
+  returning c.scope, c.args::json as args
 ), decided as materialized (
   select m.scope, m.args, p.plan_time, p.earliest, p.run_at, p.count, p.decision, p.reason, p.origin,
          case when p.run_at is not null then nextval('{schema}.job_id_seq') end as job
@@ -53,7 +53,7 @@ with clock as materialized (
                             tags, origin)
   select d.job, clock.now, h.priority, h.max_attempts, h.kind, h.queue, coalesce(d.args, h.args), h.backoff, h.timeout,
          h.keep, h.on_lost, h.tags,
-         d.origin || jsonb_build_object('scope', d.scope)
+         jsonb_set(d.origin, '{scope}', to_jsonb(d.scope))
     from clock, held h, decided d
    where d.job is not null
 ), placed as (
