@@ -12,7 +12,7 @@ from holdfast.domain.job import Policy
 from holdfast.domain.json_text import flaw
 from holdfast.domain.outcome import Failed, Outcome, Snoozed, Succeeded
 from holdfast.domain.result import RESULT_LIMIT, bounded, encoded
-from holdfast.domain.transition import Complete, Fail, Retry, Run, Snooze, decide
+from holdfast.domain.transition import Complete, Fail, Release, Retry, Run, Snooze, Transition, decide
 from holdfast.storage import chores, operators, runs, workers
 from support.engine import SCHEMA, Engine
 
@@ -224,18 +224,25 @@ def test_a_scheduled_row_whose_job_is_gone_is_swept_by_promote_and_by_expire(dsn
         assert engine.connection.execute("select count(*) from holdfast.scheduled").fetchone() == (0,)
 
 
-def test_a_run_whose_job_is_gone_is_answered_lost_and_the_others_are_settled(dsn: str) -> None:
+@pytest.mark.parametrize(("transition", "answer"), [(Complete(None, None), "settled"), (Release(), "lost")])
+def test_a_run_whose_job_is_gone_ends_and_the_others_are_settled(
+    dsn: str, transition: Transition, answer: str
+) -> None:
+    """A success is in the ledger, until it is pruned; of anything else there is nothing left to do."""
     with Engine.on(dsn) as engine:
         worker = engine.worker()
         gone, there = engine.enqueue(), engine.enqueue()
         claimed = engine.claim(worker)
         forget(engine, gone)
-        settlements = [
-            runs.Settlement(worker, row.job or 0, row.run, Complete(None, None)) for row in claimed
-        ]
+        settlements = [runs.Settlement(worker, row.job or 0, row.run, transition) for row in claimed]
         answers = engine.run(runs.settle(SCHEMA, settlements, now=engine.now))
-        assert {row.job: row.answer for row in answers} == {gone: "lost", there: "settled"}
+        assert {row.job: row.answer for row in answers} == {gone: answer, there: "settled"}
         assert engine.connection.execute("select count(*) from holdfast.lease").fetchone() == (0,)
+        engine.pass_time(2 * runs.Retention().succeeded)
+        assert engine.one(chores.prune(SCHEMA, now=engine.now)).moved == (2 if answer == "settled" else 0)
+        assert engine.connection.execute(
+            "select count(*) from holdfast.ledger where is_final"
+        ).fetchone() == (0,)
 
 
 @pytest.mark.parametrize("is_overdue", [False, True])

@@ -181,7 +181,8 @@ CREATE TABLE holdfast.lease (
     attempt smallint NOT NULL,
     cancel_reason text,
     queue text,
-    kind text
+    kind text,
+    is_plain boolean
 )
 WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='1000');
 

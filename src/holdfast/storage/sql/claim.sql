@@ -37,12 +37,13 @@ with me as materialized (
   select id as job, nextval('{schema}.run') as run,
          ((select attempts from listed)[width_bucket(id, (select jobs from listed))] + 1)::smallint as attempt,
          clock.now as started_at, least(clock.now + coalesce(timeout, %(timeout)s::interval), deadline_at) as timeout_at,
-         kind, args, priority, max_attempts, backoff, created_at, deadline_at, tags, origin
+         kind, args, priority, max_attempts, backoff, created_at, deadline_at, tags, origin,
+         unique_key is null and keep is null and parent is null as is_plain
     from clock, {schema}.job
    where id = any((select jobs from listed)::bigint[])
 ), leased as (
-  insert into {schema}.lease (worker, job, run, started_at, timeout_at, attempt, queue, kind)
-  select %(worker)s::bigint, job, run, started_at, timeout_at, attempt, %(queue)s::text, kind from begun
+  insert into {schema}.lease (worker, job, run, started_at, timeout_at, attempt, queue, kind, is_plain)
+  select %(worker)s::bigint, job, run, started_at, timeout_at, attempt, %(queue)s::text, kind, is_plain from begun
 )
 select ring.version, case when ring.closed_until > clock.now then ring.closed end as closed,
        b.job, b.run, b.attempt, b.kind, b.args::text, b.priority, b.max_attempts, b.backoff::text,

@@ -1,6 +1,7 @@
 -- End runs that succeeded: what settle does, for the usual batch, in which nothing else can come of any run. A
 -- success wins over a cancel request and over a passed deadline. Fence, order of locks, answers and the keys that
--- are left behind are settle's; one row answers for all runs that were settled.
+-- are left behind are settle's; one row answers for all runs that were settled. Most ends concern nobody else, as their
+-- leases say: only of the others the job is looked up.
 with clock as materialized (
   select coalesce(%(now)s::timestamptz, statement_timestamp()) as now
 ), asked as materialized (
@@ -14,23 +15,21 @@ with clock as materialized (
      and run = (select runs from asked)[width_bucket(run, (select runs from asked))]
      and job = (select jobs from asked)[width_bucket(run, (select runs from asked))]
      and worker = (select workers from asked)[width_bucket(run, (select runs from asked))]
-  returning worker, job, run, attempt, started_at, queue, kind
-), found as materialized (
-  -- One pass over the key, not a look for each: most ends concern nobody else.
-  select id, unique_key is not null or keep is not null or parent is not null as is_special
-    from {schema}.job
-   where id = any(array(select job from gone))
+  returning worker, job, run, attempt, started_at, queue, kind, is_plain
+), awaited as materialized (
+  -- A flow may have gone to wait for a job while that ran.
+  select child from {schema}.checkpoint
+   where child = any(array(select job from gone where is_plain)) and not is_done
 ), ended as materialized (
   select worker, job, run, attempt, started_at, kind, queue,
          null::text as unique_key, null::interval as keep, null::bigint as parent
     from gone
-   -- `is true`, lest the planner make a join of it, row by row.
-   where kind is not null and (job in (select id from found where not is_special)) is true
+   where is_plain and kind is not null and (job in (select child from awaited)) is not true
   union all
   select g.worker, g.job, g.run, g.attempt, g.started_at, j.kind, j.queue, j.unique_key, j.keep, j.parent
     from gone g
    cross join lateral (select kind, queue, unique_key, keep, parent from {schema}.job where id = g.job offset 0) j
-   where g.kind is null or g.job in (select id from found where is_special)
+   where (g.is_plain and g.kind is not null) is not true or g.job in (select child from awaited)
 ), forgettable as materialized (
   select job, queue, unique_key, keep, parent
     from ended
