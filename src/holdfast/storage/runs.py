@@ -123,8 +123,12 @@ class Retention:
     other: timedelta = timedelta(hours=72)
 
 
+_new_tuple = tuple.__new__
+
+
 def _completed(jobs: list[int], runs: list[int], answer: Answer, outcome: str | None) -> list[Settled]:
-    return [Settled(job, run, answer, outcome) for job, run in zip(jobs, runs, strict=True)]
+    # As Settled(…) does, in a third of its time: they come in thousands.
+    return [_new_tuple(Settled, (job, run, answer, outcome)) for job, run in zip(jobs, runs, strict=True)]
 
 
 _CLAIM = statement("claim", ClaimRow)

@@ -72,15 +72,19 @@ class Attempts:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = math.inf
         self._hooks: set[asyncio.Task[None]] = set()
+        self._is_start_heard = True
         self.held: dict[int, Held] = {}
         self._outliving = Outliving()
 
-    def begin(self, worker: int, queue: str, row: ClaimRow) -> None:
-        held = Held(worker, queue, row, self._kinds[row.kind])
-        self.held[held.run] = held
-        self._slots.take(queue)
-        held.task = self._new_task(self._attempt(held), name=row.kind)
-        self._watch(held)
+    def begin(self, worker: int, queue: str, rows: Sequence[ClaimRow]) -> None:
+        """All runs of one claim."""
+        self._slots.take(queue, len(rows))
+        self._is_start_heard = self._emitter.is_heard(AttemptStarted)
+        for row in rows:
+            held = self.held[row.run] = Held(worker, queue, row, self._kinds[row.kind])
+            held.task = self._new_task(self._attempt(held), name=row.kind)
+            if held.overdue_at < self._timer_at:
+                self._watch(held)
 
     def tell_to_stop(self, reason: Stop, *, worker: int | None = None) -> int:
         """Tell all runs, or those of one worker. Answers how many had not ended, and are cut short."""
@@ -117,10 +121,9 @@ class Attempts:
 
     def _watch(self, held: Held) -> None:
         """One timer for the earliest timeout, whatever the number of runs."""
-        if held.overdue_at < self._timer_at:
-            if self._timer is not None:
-                self._timer.cancel()
-            self._wait_until(held.overdue_at)
+        if self._timer is not None:
+            self._timer.cancel()
+        self._wait_until(held.overdue_at)
 
     def _wait_until(self, moment: float) -> None:
         self._timer_at = moment
@@ -148,7 +151,7 @@ class Attempts:
             self._emitter.emit(StillRunning(held.fact, told.value, is_thread))
 
     async def _attempt(self, held: Held) -> None:
-        context = Context(held, save_progress=self._save_progress, complete=self._complete)
+        context = Context(held, self._save_progress, self._complete)
         if held.job in self._outliving:
             self._slots.give_back(held.queue)
             put_off = self._outliving.put_off(held.job)
@@ -192,7 +195,7 @@ class Attempts:
         except Undecodable as error:
             return NotDecoded(from_error(error, "decode_error"), held.age), error
         current.set(context)
-        if self._emitter.is_heard(AttemptStarted):
+        if self._is_start_heard:
             self._emitter.emit(AttemptStarted(held.fact))
         try:
             if held.kind.hooks.on_start:
@@ -216,7 +219,9 @@ class Attempts:
     def _settled(self, ending: Ending, answer: Answer, outcome: str | None) -> None:
         held = ending.held
         self._forget(held)
-        if answer == "lost":
+        if outcome == "succeeded":
+            self._say_succeeded(held, ending.context)
+        elif answer == "lost":
             doing = f"settle as {type(ending.transition).__name__.lower()}"
             self._say_lost(held, ending.context, doing)
         elif outcome is not None:
@@ -236,11 +241,17 @@ class Attempts:
                 "raised after ctx.transaction() had completed the job; it is not tried again", exc_info=error
             )
         outcome = context._own_outcome  # noqa: SLF001  # as above
-        self._emitter.emit(AttemptEnded(held.fact, outcome, held.took))
         if outcome == "succeeded":
-            self._call_later(held, ("on_success", held.kind.hooks.on_success, (context,)))
+            self._say_succeeded(held, context)
         else:
+            self._emitter.emit(AttemptEnded(held.fact, outcome, held.took))
             self._wake(LEADER)
+
+    def _say_succeeded(self, held: Held, context: Context) -> None:
+        if self._emitter.is_heard(AttemptEnded):
+            self._emitter.emit(AttemptEnded(held.fact, "succeeded", held.took))
+        if held.kind.hooks.on_success:
+            self._call_later(held, ("on_success", held.kind.hooks.on_success, (context,)))
 
     def _say_ended(
         self,
@@ -251,12 +262,6 @@ class Attempts:
         error: BaseException | None,
     ) -> None:
         hooks = held.kind.hooks
-        if outcome == "succeeded":
-            if self._emitter.is_heard(AttemptEnded):
-                self._emitter.emit(AttemptEnded(held.fact, outcome, held.took))
-            if hooks.on_success:
-                self._call_later(held, ("on_success", hooks.on_success, (context,)))
-            return
         if outcome in ("retried", "snoozed"):
             self._wake(LEADER)
         elif outcome == "released":

@@ -54,7 +54,6 @@ class Context:
     def __init__(
         self,
         held: Held,
-        *,
         save_progress: Callable[[Held, str], None],
         complete: Callable[["Context", Any], "Completion"],
     ) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from time import monotonic
 
@@ -30,7 +30,7 @@ class Fetcher:
         *,
         poll: timedelta,
         worker: Callable[[], int | None],
-        begin: Callable[[int, str, ClaimRow], None],
+        begin: Callable[[int, str, Sequence[ClaimRow]], None],
         is_clogged: Callable[[], bool],
         on_claimed: Callable[[int], None],
     ) -> None:
@@ -109,8 +109,7 @@ class Fetcher:
                 )
             )
             jobs = [row for row in rows if row.job is not None]
-            for row in jobs:
-                self._begin(worker, queue, row)
+            self._begin(worker, queue, jobs)
         finally:
             self.claiming_since = None
         if len(jobs) == limit or self._closed != rows[0].closed:

@@ -82,7 +82,12 @@ class Settler:
         """Write one batch. What fails for the database's sake stays, in order, for the next one."""
         batch, self._gathering = self._gathering[:BATCH], self._gathering[BATCH:]
         savings, self._saving = self._saving, {}
-        batch = [ending for ending in batch if not self._is_forbidden(ending)]
+        lost = [ending for ending in batch if ending.held.stop is Stop.LOST]
+        if lost:
+            # Not even tried: somebody else may have them.
+            batch = [ending for ending in batch if ending.held.stop is not Stop.LOST]
+            for ending in lost:
+                ending.then(ending, "lost", None)
         try:
             await self._save(batch, savings)
             if batch:
@@ -147,13 +152,6 @@ class Settler:
             [Settlement(e.held.worker, e.held.job, e.held.run, e.transition) for e in batch],
             retention=self._retention,
         )
-
-    def _is_forbidden(self, ending: Ending) -> bool:
-        """A run whose lease this process no longer holds is not even tried: somebody else may have it."""
-        if ending.held.stop is not Stop.LOST:
-            return False
-        ending.then(ending, "lost", None)
-        return True
 
     @staticmethod
     def _tell(batch: list[Ending], answers: list[Settled]) -> None:

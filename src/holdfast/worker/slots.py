@@ -30,8 +30,8 @@ class Slots:
         """
         return min(self.free(queue), most, (self._limits[queue] + 1) // 2)
 
-    def take(self, queue: str) -> None:
-        self._used[queue] += 1
+    def take(self, queue: str, number: int) -> None:
+        self._used[queue] += number
 
     def give_back(self, queue: str) -> None:
         self._used[queue] -= 1
