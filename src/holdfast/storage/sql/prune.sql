@@ -12,32 +12,41 @@ with ended as materialized (
    order by keep_until
    limit %(limit)s::int
      for update skip locked
+), buried as materialized (
+  -- What few of them have is looked for by one pass over its key, not by a look for each.
+  select job from {schema}.dead where job = any(array(select job from ended))
 ), dead as materialized (
-  select e.job from ended e
-   cross join lateral (select from {schema}.dead where job = e.job for update skip locked) d
+  select b.job from buried b
+   cross join lateral (select from {schema}.dead where job = b.job for update skip locked) d
+), keyed as materialized (
+  select job from {schema}.unique_key where job = any(array(select job from ended))
 ), keys as materialized (
-  select e.job from ended e
-   cross join lateral (select from {schema}.unique_key where job = e.job for update skip locked) k
+  select k.job from keyed k
+   cross join lateral (select from {schema}.unique_key where job = k.job for update skip locked) u
+), awaited as materialized (
+  select child from {schema}.checkpoint where child = any(array(select job from ended)) and not is_done
 ), old as materialized (
   select job, keep_until
-    from ended e
-   where (job in (select job from dead) or not exists (select from {schema}.dead d where d.job = e.job))
-     and (job in (select job from keys) or not exists (select from {schema}.unique_key k where k.job = e.job))
-     and not exists (select from {schema}.checkpoint c where c.child = e.job and not c.is_done)
+    from ended
+   -- `is not true`, lest the planner make joins of them, row by row.
+   where (job in (select job from dead) or (job in (select job from buried)) is not true)
+     and (job in (select job from keys) or (job in (select job from keyed)) is not true)
+     and (job in (select child from awaited)) is not true
+), planned as materialized (
+  select id as job, origin ->> 'schedule' as schedule, origin ->> 'scope' as scope,
+         case when origin ->> 'plan_time' ~ '^\d{4}-\d\d-\d\dT' then (origin ->> 'plan_time')::timestamptz end as plan_time
+    from {schema}.job
+   where id = any(array(select job from old)) and origin is not null
 ), remembered as (
   -- A plan outlives its job: what became of it goes along.
   update {schema}.plan p
      set outcome = f.outcome, attempts = f.attempt, error_code = f.error ->> 'code',
          duration = f.finished_at - f.started_at, flag = f.flag, result = f.result
-    from old o
-   cross join lateral (
-     select origin ->> 'schedule' as schedule, origin ->> 'scope' as scope,
-            case when origin ->> 'plan_time' ~ '^\d{4}-\d\d-\d\dT' then (origin ->> 'plan_time')::timestamptz end as plan_time
-       from {schema}.job where id = o.job and origin is not null offset 0) j
+    from planned j
    cross join lateral (
      select outcome, attempt, error, started_at, finished_at, flag, result
-       from {schema}.ledger where job = o.job and is_final offset 0) f
-   where p.schedule = j.schedule and p.plan_time = j.plan_time and p.scope = j.scope and p.job = o.job
+       from {schema}.ledger where job = j.job and is_final offset 0) f
+   where p.schedule = j.schedule and p.plan_time = j.plan_time and p.scope = j.scope and p.job = j.job
 ), out_of_ledger as (
   delete from {schema}.ledger where job = any(array(select job from old))
 ), out_of_dead as (
