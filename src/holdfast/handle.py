@@ -44,7 +44,7 @@ class JobStatus:
         return self.state in FINAL
 
 
-class Handle(PerJob, Generic[R], frozen=True):
+class Handle(PerJob, Generic[R], frozen=True, gc=True):
     """What `enqueue` gives back. `is_new` is False when an active job with the same key stands for it, and of
     a job that was known before.
     """

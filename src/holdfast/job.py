@@ -26,7 +26,7 @@ R_co = TypeVar("R_co", covariant=True)
 Length = str | timedelta
 
 
-class Call(PerJob, Generic[R_co], frozen=True):
+class Call(PerJob, Generic[R_co], frozen=True, gc=True):
     """A job with its arguments, ready to be enqueued together with others."""
 
     kind: Kind

@@ -1,12 +1,14 @@
 """What every attempt tells is made only if somebody listens; its task carries the name of its kind."""
 
 import asyncio
+import gc
 import logging
+import weakref
 from typing import Any
 
 import pytest
 
-from holdfast import App
+from holdfast import App, Context
 from holdfast.telemetry.events import AttemptEnded, AttemptStarted, Emitter, Event, LeaseLost
 from holdfast.telemetry.log import log_event
 
@@ -30,6 +32,62 @@ def test_a_reader_without_a_choice_hears_everything(caplog: pytest.LogCaptureFix
     taken: list[Event] = []
     assert all(map(Emitter(log_event, taken.append).is_heard, KINDS))
     assert not any(map(Emitter().is_heard, KINDS))
+
+
+class Failing:
+    def __call__(self, event: Event) -> None:
+        """Takes what comes."""
+
+    def hears(self, kind: type[Event]) -> bool:
+        raise RuntimeError(f"no opinion on {kind.__name__}")
+
+
+class Otherwise:
+    """Has something of that name which is no method."""
+
+    hears = ()
+
+    def __call__(self, event: Event) -> None:
+        """Takes what comes."""
+
+
+@pytest.mark.parametrize("reader", [Failing(), Otherwise()])
+async def test_a_reader_that_cannot_say_what_it_hears_disturbs_neither_jobs_nor_hooks(
+    dsn: str, reader: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    called: list[int] = []
+
+    async def on_success(context: Context) -> None:
+        called.append(context.job.id)
+
+    async with App(dsn, readers=[reader]) as app:
+
+        @app.job(on_success=on_success)
+        async def greet() -> str:
+            return "hello"
+
+        async with app.worker():
+            handle = await greet.enqueue()
+            assert await handle.result(timeout="60s") == "hello"
+    assert called == [handle.id]
+    assert ("a reader of events failed" in caplog.text) == isinstance(reader, Failing)
+
+
+async def test_an_app_whose_handler_keeps_handles_can_be_collected(dsn: str) -> None:
+    async def used() -> "weakref.ref[App]":
+        kept: list[object] = []
+        async with App(dsn) as app:
+
+            @app.job
+            async def greet() -> int:
+                return len(kept)
+
+            kept += [await greet.enqueue(), greet.call()]
+        return weakref.ref(app)
+
+    app = await used()
+    gc.collect()
+    assert app() is None
 
 
 @pytest.mark.parametrize("has_factory", [False, True])

@@ -161,6 +161,11 @@ Reader = Callable[[Event], None]
 _log = logging.getLogger("holdfast.telemetry")
 
 
+def _hears_of(reader: Reader) -> Callable[[type[Event]], bool]:
+    hears = getattr(reader, "hears", None)
+    return hears if callable(hears) else _everything
+
+
 def _everything(kind: type[Event]) -> bool:  # noqa: ARG001  # whatever it is
     return True
 
@@ -170,15 +175,19 @@ class Emitter:
 
     def __init__(self, *readers: Reader) -> None:
         self._readers = readers
-        self._hears = [getattr(reader, "hears", _everything) for reader in readers]
+        self._hears = [_hears_of(reader) for reader in readers]
 
     def is_heard(self, kind: type[Event]) -> bool:
         """Whether any reader wants such events: for those that come with every attempt, which cost more to
         make than to ask for. A reader without a method `hears` wants all of them.
         """
-        for hears in self._hears:  # noqa: SIM110  # a generator costs as much as an event
-            if hears(kind):
-                return True
+        try:
+            for hears in self._hears:  # a generator costs as much as an event
+                if hears(kind):
+                    return True
+        except Exception:  # noqa: BLE001  # reported
+            _log.exception("a reader of events failed: asked for %s", kind.__name__)
+            return True
         return False
 
     def emit(self, event: Event) -> None:

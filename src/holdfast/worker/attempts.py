@@ -78,8 +78,8 @@ class Attempts:
 
     def begin(self, worker: int, queue: str, rows: Sequence[ClaimRow]) -> None:
         """All runs of one claim."""
-        self._slots.take(queue, len(rows))
         self._is_start_heard = self._emitter.is_heard(AttemptStarted)
+        self._slots.take(queue, len(rows))
         for row in rows:
             held = self.held[row.run] = Held(worker, queue, row, self._kinds[row.kind])
             held.task = self._new_task(self._attempt(held), name=row.kind)
