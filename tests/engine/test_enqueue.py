@@ -19,6 +19,22 @@ from support.engine import SCHEMA, START, Engine
 A_MINUTE = timedelta(minutes=1)
 
 
+def wishing() -> Policy:
+    """A policy that asks for everything."""
+    return Policy(
+        "mail",
+        queue="slow",
+        priority=2,
+        max_attempts=7,
+        backoff=CRAWLER,
+        timeout=timedelta(seconds=90),
+        keep=timedelta(days=3),
+        on_lost="fail",
+        tags=("a", 'with "quotes" and {braces}', "back\\slash, comma", "NULL"),
+        origin='{"trace": "abc"}',
+    )
+
+
 @pytest.mark.requirement("S1.1", "S2.15")
 def test_a_job_without_wishes_is_ready_at_once_with_the_defaults(engine: Engine) -> None:
     found = engine.find(engine.enqueue(Policy("mail"), {"to": "a@example.org"}))
@@ -31,18 +47,7 @@ def test_a_job_without_wishes_is_ready_at_once_with_the_defaults(engine: Engine)
 
 @pytest.mark.requirement("S2.14")
 def test_all_that_was_asked_is_kept_with_the_job(engine: Engine) -> None:
-    policy = Policy(
-        "mail",
-        queue="slow",
-        priority=2,
-        max_attempts=7,
-        backoff=CRAWLER,
-        timeout=timedelta(seconds=90),
-        keep=timedelta(days=3),
-        on_lost="fail",
-        tags=("a", 'with "quotes" and {braces}', "back\\slash, comma", "NULL"),
-        origin='{"trace": "abc"}',
-    )
+    policy = wishing()
     job = engine.enqueue(policy, {"n": 1}, deadline_at=START + A_MINUTE)
     [row] = engine.connection.execute(
         "select kind, queue, priority, max_attempts, backoff::text, timeout, keep, on_lost, tags, origin,"
@@ -127,21 +132,6 @@ def test_a_batch_answers_with_ids_in_its_order_whatever_its_jobs_wish(engine: En
 @pytest.mark.parametrize("notify", [True, False])
 def test_jobs_that_differ_only_in_their_args_are_written_as_any_others(engine: Engine, notify: bool) -> None:
     """By a statement of their own; policies that are equal but not the same go by the one for all."""
-
-    def wishing() -> Policy:
-        return Policy(
-            "mail",
-            queue="slow",
-            priority=2,
-            max_attempts=7,
-            backoff=CRAWLER,
-            timeout=timedelta(seconds=90),
-            keep=timedelta(days=3),
-            on_lost="fail",
-            tags=("a", 'with "quotes" and {braces}', "NULL"),
-            origin='{"trace": "abc"}',
-        )
-
     one = wishing()
     engine.connection.execute('listen "holdfast.ready"')
     alike = [NewJob(one, args_json({"n": n, "odd": '\x1e"\\'})) for n in range(3)]
