@@ -9,6 +9,7 @@ import pytest
 from acceptance.books import Books, until
 from acceptance.inside import working
 from holdfast import App, Context
+from holdfast.worker.callers import Threads
 from holdfast.worker.worker import Worker
 
 # Longer than anybody waits here: so it is the notification that brings the wish.
@@ -79,6 +80,34 @@ async def test_a_plain_function_that_never_saw_the_request_has_done_its_work(dsn
             await until(lambda: was_told(worker), "the run is told", within=PROMPT)
             may_end.set()
             assert await handle.result("10s") == "paid"
+    assert books.outcomes(handle.id) == ["succeeded"]
+
+
+async def test_one_that_returns_in_the_very_moment_of_the_request_has_done_its_work(
+    dsn: str, books: Books
+) -> None:
+    async with App(dsn) as app:
+        running, may_end = threading.Event(), threading.Event()
+
+        @app.job
+        def pay() -> str:
+            running.set()
+            may_end.wait(20)
+            return "paid"
+
+        async with working(app, **SELDOM) as worker:
+            handle = await pay.enqueue()
+            await until(running.is_set, "it runs")
+            [held] = worker._attempts.held.values()
+            threads = worker._attempts._callers["thread"]
+            assert isinstance(threads, Threads)
+            future = threads._futures[held.run]
+            # All in one turn of the event loop: the attempt hears of the request when the thread is over.
+            worker._attempts.cancel([held.run])
+            may_end.set()
+            assert future.result(20) == "paid"
+            assert await handle.result("10s") == "paid"
+            assert threads._futures == {}
     assert books.outcomes(handle.id) == ["succeeded"]
 
 

@@ -55,7 +55,7 @@ class Flows:
                 raise wish from error
             raise _judged(held, error) from error
 
-    def is_still_running(self, held: Held) -> Future[Any] | None:
+    def left_behind(self, held: Held) -> Future[Any] | None:
         return self._steps.pop(held.run).outlived if held.run in self._steps else None
 
     async def _replay(self, held: Held, context: Context, steps: Steps, arguments: dict[str, Any]) -> Any:

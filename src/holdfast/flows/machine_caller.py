@@ -75,7 +75,7 @@ class Machines:
             )
         )
 
-    def is_still_running(self, held: Held) -> Future[Any] | None:
+    def left_behind(self, held: Held) -> Future[Any] | None:
         return self._steps.pop(held.run).outlived if held.run in self._steps else None
 
     async def _standing(self, held: Held, signature: MachineSignature, first: str) -> Standing:

@@ -162,7 +162,7 @@ class Attempts:
         thread: Future[Any] | None = None
         try:
             outcome, error = await self._outcome(held, context, caller)
-            thread = caller.is_still_running(held)
+            thread = caller.left_behind(held)
             if thread is not None and not context._is_completed:  # noqa: SLF001  # as below
                 await self._outliving.end(held, thread)
                 if has_done_its_work(held, context, thread):

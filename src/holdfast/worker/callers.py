@@ -17,8 +17,10 @@ class Caller(Protocol):
     def call(self, held: Held, context: Context, arguments: dict[str, Any]) -> Awaitable[Any]:
         """Call the handler; awaited, it gives what that returned. Cancelled when the run is told to stop."""
 
-    def is_still_running(self, held: Held) -> "Future[Any] | None":
-        """What outlived its call and cannot be stopped: its slot is not free before it ends."""
+    def left_behind(self, held: Held) -> "Future[Any] | None":
+        """What a call that was cut short has left behind, asked for once, after the call. It cannot be
+        stopped: its slot is not free before it ends. It may have ended by now, and have done its work.
+        """
 
 
 class Coroutines:
@@ -35,7 +37,7 @@ class Coroutines:
         return awaitable
 
     @staticmethod
-    def is_still_running(held: Held) -> Future[Any] | None:  # noqa: ARG004  # a task always ends with its call
+    def left_behind(held: Held) -> Future[Any] | None:  # noqa: ARG004  # a task always ends with its call
         return None
 
 
@@ -54,12 +56,12 @@ class Threads:
         variables = contextvars.copy_context()
         future = self._threads.submit(partial(variables.run, function, *positional, **arguments))
         self._futures[held.run] = future
-        future.add_done_callback(lambda _: self._futures.pop(held.run, None))
         return await come_to(await asyncio.wrap_future(future))
 
-    def is_still_running(self, held: Held) -> Future[Any] | None:
-        future = self._futures.get(held.run)
-        return None if future is None or future.done() else future
+    def left_behind(self, held: Held) -> Future[Any] | None:
+        future = self._futures.pop(held.run, None)
+        is_whole = future is not None and future.done() and held.stop is None
+        return None if is_whole else future
 
 
 async def come_to(result: Any) -> Any:

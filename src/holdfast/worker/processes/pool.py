@@ -81,7 +81,7 @@ class Processes:
                 return self._outcome(answer, context)
 
     @staticmethod
-    def is_still_running(held: Held) -> Future[Any] | None:  # noqa: ARG004  # a child never outlives its call
+    def left_behind(held: Held) -> Future[Any] | None:  # noqa: ARG004  # a child never outlives its call
         return None
 
     def _call(
