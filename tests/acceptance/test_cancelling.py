@@ -9,6 +9,7 @@ import pytest
 from acceptance.books import Books, until
 from acceptance.inside import working
 from holdfast import App, Context
+from holdfast.job import Job
 from holdfast.worker.callers import Threads
 from holdfast.worker.worker import Worker
 
@@ -65,14 +66,7 @@ async def test_a_cancel_request_is_seen_by_a_running_thread(dsn: str, books: Boo
 
 async def test_a_plain_function_that_never_saw_the_request_has_done_its_work(dsn: str, books: Books) -> None:
     async with App(dsn) as app:
-        running, may_end = threading.Event(), threading.Event()
-
-        @app.job
-        def pay(ctx: Context) -> str:
-            running.set()
-            may_end.wait(20)
-            return "paid"
-
+        pay, running, may_end = payment(app)
         async with working(app, **SELDOM) as worker:
             handle = await pay.enqueue()
             await until(running.is_set, "it runs")
@@ -87,14 +81,7 @@ async def test_one_that_returns_in_the_very_moment_of_the_request_has_done_its_w
     dsn: str, books: Books
 ) -> None:
     async with App(dsn) as app:
-        running, may_end = threading.Event(), threading.Event()
-
-        @app.job
-        def pay() -> str:
-            running.set()
-            may_end.wait(20)
-            return "paid"
-
+        pay, running, may_end = payment(app)
         async with working(app, **SELDOM) as worker:
             handle = await pay.enqueue()
             await until(running.is_set, "it runs")
@@ -109,6 +96,19 @@ async def test_one_that_returns_in_the_very_moment_of_the_request_has_done_its_w
             assert await handle.result("10s") == "paid"
             assert threads._futures == {}
     assert books.outcomes(handle.id) == ["succeeded"]
+
+
+def payment(app: App) -> tuple[Job[[], str], threading.Event, threading.Event]:
+    """A plain function that never looks at its context; set when it runs, and to be set when it may end."""
+    running, may_end = threading.Event(), threading.Event()
+
+    @app.job
+    def pay(ctx: Context) -> str:
+        running.set()
+        may_end.wait(20)
+        return "paid"
+
+    return pay, running, may_end
 
 
 def was_told(worker: Worker) -> bool:
