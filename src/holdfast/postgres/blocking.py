@@ -109,7 +109,7 @@ class BlockingDatabase:
         while True:
             try:
                 with pool.lend() as connection:
-                    rows = pool.send(connection, statement.text.encode(), statement.params)
+                    rows = pool.send(connection, *statement.encoded())
                 return statement.results(rows)
             except psycopg.Error as error:
                 wait = tries.wait_after(meaning(error))
@@ -203,7 +203,7 @@ class BlockingTransaction:
 
     def run(self, statement: Statement[T]) -> list[T]:
         with translated(statement.name, statement.schema):
-            rows = self._pool.send(self.connection, statement.text.encode(), statement.params)
+            rows = self._pool.send(self.connection, *statement.encoded())
         return statement.results(rows)
 
     def run_one(self, statement: Statement[T]) -> T:

@@ -5,7 +5,7 @@ What differs: a thread of our own sweeps and cuts silent connections, since ther
 
 import logging
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import count
 from time import monotonic
@@ -120,14 +120,15 @@ class BlockingPool:
             self._pool.putconn(connection)
 
     def send(
-        self, connection: BlockingPooledConnection, text: bytes, params: Mapping[str, object] | None = None
+        self, connection: BlockingPooledConnection, text: bytes, params: Sequence[object] | None = None
     ) -> list[TupleRow]:
         """Send something and wait for its rows, within a bound. Raises psycopg's errors."""
         seconds = self._settings.reply_timeout.total_seconds()
         with self._watchdog.replies_within(connection, seconds) as bound:
             try:
                 # Times and numbers are read faster as bytes; what has no parameters may be several commands.
-                cursor = connection.execute(text, params, binary=bool(params))
+                cursor = psycopg.RawCursor(connection)
+                cursor.execute(text, params, binary=bool(params))
                 return cursor.fetchall() if has_rows(cursor.pgresult) else []
             except psycopg.Error as error:
                 reason = NoReply(seconds) if bound.was_reached else error

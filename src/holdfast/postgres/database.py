@@ -101,7 +101,7 @@ class Database:
             try:
                 connection = await pool.take()
                 try:
-                    rows = await pool.send(connection, statement.text.encode(), statement.params)
+                    rows = await pool.send(connection, *statement.encoded())
                 finally:
                     await pool.give_back(connection)
                 return statement.results(rows)
@@ -212,4 +212,4 @@ class Transaction:
 
     async def _rows(self, statement: Statement[T]) -> list[TupleRow]:
         with translated(statement.name, statement.schema):
-            return await self._pool.send(self.connection, statement.text.encode(), statement.params)
+            return await self._pool.send(self.connection, *statement.encoded())

@@ -5,7 +5,7 @@ long enough, and that refilling goes on for as long as the server is away.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from itertools import count
 from time import monotonic
@@ -143,13 +143,16 @@ class Pool:
             await self._put_back(connection)
 
     async def send(
-        self, connection: PooledConnection, text: bytes, params: Mapping[str, object] | None = None
+        self, connection: PooledConnection, text: bytes, params: Sequence[object] | None = None
     ) -> list[TupleRow]:
-        """Send something and wait for its rows, within a bound. Raises psycopg's errors."""
+        """Send something and wait for its rows, within a bound. Parameters are `$1` and so on: names psycopg
+        would look for in every text of more than 4 kB, every time. Raises its errors.
+        """
         with self._patience.reply_on(connection) as bound:
             try:
+                cursor = psycopg.AsyncRawCursor(connection)
                 # Times and numbers are read faster as bytes; what has no parameters may be several commands.
-                cursor = await connection.execute(text, params, binary=bool(params))
+                await cursor.execute(text, params, binary=bool(params))
                 return await cursor.fetchall() if has_rows(cursor.pgresult) else []
             except psycopg.Error as error:
                 is_silent = bound.was_reached

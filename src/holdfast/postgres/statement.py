@@ -47,12 +47,17 @@ class Statement(Generic[T_co]):
 
     def numbered(self) -> tuple[str, tuple[object, ...]]:
         """The same statement for drivers that take `$1` and a sequence."""
-        text, names = _numbered(self.text)
-        return text, tuple(self.params[name] for name in names)
+        text, _, names = _numbered(self.text)
+        return text, tuple([self.params[name] for name in names])
+
+    def encoded(self) -> tuple[bytes, tuple[object, ...]]:
+        """As `numbered`, for psycopg, which knows what it has prepared by it: always the same object."""
+        _, encoded, names = _numbered(self.text)
+        return encoded, tuple([self.params[name] for name in names])
 
 
 @cache
-def _numbered(text: str) -> tuple[str, tuple[str, ...]]:
+def _numbered(text: str) -> tuple[str, bytes, tuple[str, ...]]:
     names: dict[str, int] = {}
 
     def number(match: re.Match[str]) -> str:
@@ -61,7 +66,8 @@ def _numbered(text: str) -> tuple[str, tuple[str, ...]]:
             return "%"
         return f"${names.setdefault(name, len(names) + 1)}"
 
-    return _PLACEHOLDER.sub(number, text), tuple(names)
+    numbered = _PLACEHOLDER.sub(number, text)
+    return numbered, numbered.encode(), tuple(names)
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,9 +77,8 @@ class Attempts:
         self._outliving = Outliving()
 
     def begin(self, worker: int, queue: str, rows: Sequence[ClaimRow]) -> None:
-        """All runs of one claim."""
+        """All runs of one claim, for which slots were taken."""
         self._is_start_heard = self._emitter.is_heard(AttemptStarted)
-        self._slots.take(queue, len(rows))
         for row in rows:
             held = self.held[row.run] = Held(worker, queue, row, self._kinds[row.kind])
             held.task = self._new_task(self._attempt(held), name=row.kind)
@@ -152,7 +151,7 @@ class Attempts:
 
     async def _attempt(self, held: Held) -> None:
         context = Context(held, self._save_progress, self._complete)
-        if held.job in self._outliving:
+        if held.job in self._outliving.since:
             self._slots.give_back(held.queue)
             put_off = self._outliving.put_off(held.job)
             self._settler.put(Ending(held, put_off, None, context, None, self._settled))

@@ -43,12 +43,19 @@ class Fetcher:
         self._begin = begin
         self._is_clogged = is_clogged
         self._on_claimed = on_claimed
+        self._loop = asyncio.get_running_loop()
         self._alarm = Alarm()
         self._promising: dict[str, None] = dict.fromkeys(slots.queues)
         self._closed: int | None = None
         self._is_resting = False
-        self.claiming_since: float | None = None
+        self._asked_at: float | None = None
+        self._answered_at: float | None = None
         self._busy = asyncio.Lock()
+
+    @property
+    def claiming_since(self) -> float | None:
+        """When the oldest claim was sent of which runs may still begin here. Read by other threads."""
+        return self._answered_at or self._asked_at
 
     async def rest(self) -> None:
         """Claim nothing from now on. A claim under way is waited for: what it brings is not forgotten."""
@@ -96,7 +103,7 @@ class Fetcher:
         return claimed
 
     async def _claim(self, worker: int, queue: str, limit: int) -> bool:
-        self.claiming_since = monotonic()
+        self._asked_at = monotonic()
         try:
             rows = await self._database.run(
                 claim(
@@ -109,9 +116,15 @@ class Fetcher:
                 )
             )
             jobs = [row for row in rows if row.job is not None]
-            self._begin(worker, queue, jobs)
+            self._slots.take(queue, len(jobs))
+            self._answered_at = self._asked_at
+            if len(jobs) == limit:
+                # There may be more: that is asked for first, and these begin while Postgres looks for it.
+                self._loop.call_soon(self._begin_now, worker, queue, jobs)
+            else:
+                self._begin_now(worker, queue, jobs)
         finally:
-            self.claiming_since = None
+            self._asked_at = None
         if len(jobs) == limit or self._closed != rows[0].closed:
             self._promising[queue] = None
         self._closed = rows[0].closed
@@ -119,6 +132,12 @@ class Fetcher:
         if 0 < len(jobs) < limit:
             await asyncio.sleep(0)  # there is no more to claim: they begin before we look further
         return bool(jobs)
+
+    def _begin_now(self, worker: int, queue: str, jobs: Sequence[ClaimRow]) -> None:
+        try:
+            self._begin(worker, queue, jobs)
+        finally:
+            self._answered_at = None
 
     async def _look(self) -> None:
         """The poll: one question for all queues."""

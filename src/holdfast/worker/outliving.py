@@ -24,16 +24,13 @@ class Outliving:
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._since: dict[int, float] = {}
-
-    def __contains__(self, job: int) -> bool:
-        return job in self._since
+        self.since: dict[int, float] = {}
 
     async def end(self, held: Held, thread: "Future[Any]") -> None:
         """Wait for it; unless its run was taken away, or the process ends."""
         ended = asyncio.Event()
         # From now on: another run may be claimed before we hear that this one was taken away.
-        self._since[held.job] = monotonic()
+        self.since[held.job] = monotonic()
         thread.add_done_callback(lambda _: self._on_loop(ended.set))
         while not ended.is_set() and held.stop not in _AT_ONCE:
             told = held.stop
@@ -45,21 +42,21 @@ class Outliving:
                 if held.stop is told:
                     break
         if thread.done():
-            self._since.pop(held.job, None)
+            self.since.pop(held.job, None)
 
     def remember(self, held: Held, thread: "Future[Any]", then: Callable[[str], None]) -> None:
         """Until it ends; `then` gives the slot of its queue back."""
 
         def ended() -> None:
-            self._since.pop(held.job, None)
+            self.since.pop(held.job, None)
             then(held.queue)
 
-        self._since.setdefault(held.job, monotonic())
+        self.since.setdefault(held.job, monotonic())
         thread.add_done_callback(lambda _: self._on_loop(ended))
 
     def put_off(self, job: int) -> Snooze:
         """What happens to another run of such a job: it waits as long again as the thread has gone on for."""
-        since = timedelta(seconds=monotonic() - self._since[job])
+        since = timedelta(seconds=monotonic() - self.since[job])
         failure = Failure(
             "an earlier run, which was taken away, still runs in this process: plain functions cannot be "
             'stopped, see isolate="process"',

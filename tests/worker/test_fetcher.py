@@ -1,0 +1,92 @@
+"""Runs of a full claim begin while the next is asked for; in between nobody may take them as forgotten."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+from holdfast.postgres.database import Database
+from holdfast.storage.runs import ClaimRow
+from holdfast.worker.fetcher import Fetcher
+from holdfast.worker.slots import Slots
+from support.engine import SCHEMA, Engine
+
+
+class Begun:
+    """What was begun, claim by claim, and what the fetcher said of itself just before."""
+
+    def __init__(self) -> None:
+        self.claims: list[int] = []
+        self.was_claiming: list[bool] = []
+        self.fetcher: Fetcher | None = None
+
+    def begin(self, worker: int, queue: str, rows: Sequence[ClaimRow]) -> None:
+        assert self.fetcher is not None
+        self.was_claiming.append(self.fetcher.claiming_since is not None)
+        self.claims.append(len(rows))
+
+
+@asynccontextmanager
+async def fetching(
+    dsn: str, engine: Engine, begun: Begun, *, slots: int
+) -> AsyncIterator[tuple[Fetcher, Slots]]:
+    worker = engine.worker()
+    async with Database(dsn) as database:
+        free = Slots({"default": slots}, lambda: None)
+        fetcher = begun.fetcher = Fetcher(
+            database,
+            SCHEMA,
+            free,
+            ("mail",),
+            poll=timedelta(seconds=5),
+            worker=lambda: worker,
+            begin=begun.begin,
+            is_clogged=lambda: False,
+            on_claimed=lambda _: None,
+        )
+        yield fetcher, free
+
+
+async def test_a_full_claim_keeps_its_slots_before_it_has_begun(dsn: str) -> None:
+    begun = Begun()
+    with Engine.on(dsn, now=None) as engine:
+        for _ in range(10):
+            engine.enqueue()
+        async with fetching(dsn, engine, begun, slots=8) as (fetcher, slots):
+            assert await fetcher.once()
+            assert begun.claims == []
+            assert slots.free("default") == 4
+            assert fetcher.claiming_since is not None
+            assert await fetcher.once()
+            assert begun.claims == [4]
+            assert not await fetcher.once(), "no slot is free"
+            assert slots.used == 8
+            await asyncio.sleep(0)
+            assert begun.claims == [4, 4]
+            assert begun.was_claiming == [True, True]
+            assert fetcher.claiming_since is None
+
+
+async def test_what_was_claimed_has_begun_when_the_fetcher_rests(dsn: str) -> None:
+    begun = Begun()
+    with Engine.on(dsn, now=None) as engine:
+        for _ in range(10):
+            engine.enqueue()
+        async with fetching(dsn, engine, begun, slots=4) as (fetcher, slots):
+            claiming = asyncio.create_task(fetcher.once())
+            await asyncio.sleep(0)
+            assert fetcher.claiming_since is not None
+            await fetcher.rest()
+            assert begun.claims == [slots.used] == [2]
+            await claiming
+            assert not await fetcher.once(), "it rests"
+
+
+async def test_a_claim_that_is_not_full_begins_at_once(dsn: str) -> None:
+    begun = Begun()
+    with Engine.on(dsn, now=None) as engine:
+        engine.enqueue()
+        async with fetching(dsn, engine, begun, slots=8) as (fetcher, _):
+            assert await fetcher.once()
+            assert begun.claims == [1]
+            assert fetcher.claiming_since is None
