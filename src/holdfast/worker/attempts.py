@@ -72,13 +72,14 @@ class Attempts:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = math.inf
         self._hooks: set[asyncio.Task[None]] = set()
-        self._is_start_heard = True
+        self._is_start_heard = self._is_end_heard = True
         self.held: dict[int, Held] = {}
         self._outliving = Outliving()
 
     def begin(self, worker: int, queue: str, rows: Sequence[ClaimRow]) -> None:
         """All runs of one claim, for which slots were taken."""
         self._is_start_heard = self._emitter.is_heard(AttemptStarted)
+        self._is_end_heard = self._emitter.is_heard(AttemptEnded)
         for row in rows:
             held = self.held[row.run] = Held(worker, queue, row, self._kinds[row.kind])
             held.task = self._new_task(self._attempt(held), name=row.kind)
@@ -247,7 +248,7 @@ class Attempts:
             self._wake(LEADER)
 
     def _say_succeeded(self, held: Held, context: Context) -> None:
-        if self._emitter.is_heard(AttemptEnded):
+        if self._is_end_heard:
             self._emitter.emit(AttemptEnded(held.fact, "succeeded", held.took))
         if held.kind.hooks.on_success:
             self._call_later(held, ("on_success", held.kind.hooks.on_success, (context,)))
