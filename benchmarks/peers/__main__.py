@@ -5,14 +5,16 @@ page of docs/.
 import argparse
 
 from benchmarks.command import run_for_page
-from benchmarks.peers.drain import drain, processes
+from benchmarks.peers.drain import bulk, drain, processes
 from benchmarks.peers.extent import Extent
 from benchmarks.peers.footprint import idle, memory
 from benchmarks.peers.page import write_page
 from benchmarks.peers.single import latency, single
 from benchmarks.peers.soak import soak
 
-MEASURES = {measure.__name__: measure for measure in (drain, single, latency, processes, memory, idle, soak)}
+MEASURES = {
+    measure.__name__: measure for measure in (drain, bulk, single, latency, processes, memory, idle, soak)
+}
 
 
 def main() -> None:

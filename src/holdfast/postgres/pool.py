@@ -150,7 +150,7 @@ class Pool:
         """
         with self._patience.reply_on(connection) as bound:
             try:
-                cursor = psycopg.AsyncRawCursor(connection)
+                cursor = connection.raw
                 # Times and numbers are read faster as bytes; what has no parameters may be several commands.
                 await cursor.execute(text, params, binary=bool(params))
                 return await cursor.fetchall() if has_rows(cursor.pgresult) else []
@@ -322,6 +322,7 @@ class Pool:
     async def _configure(self, connection: PooledConnection) -> None:
         connection.life = Life.begin(self._settings)
         connection.ear = Ear(connection)
+        connection.raw = psycopg.AsyncRawCursor(connection)
         try:
             if self._session.opening:
                 with replies_within(connection, CHECK_SECONDS):

