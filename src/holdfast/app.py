@@ -6,7 +6,7 @@ from datetime import timedelta
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from holdfast.bulk import Bulk, one_way
+from holdfast.bulk import Bulk, one_way, ways_of
 from holdfast.connections import Connections
 from holdfast.declaring import Declaring
 from holdfast.domain.duration import duration
@@ -31,7 +31,7 @@ from holdfast.storage.jobs import Enqueued, enqueue_many
 from holdfast.storage.operators import cancel
 from holdfast.telemetry.events import Reader
 from holdfast.worker.extras import Extras
-from holdfast.worker.kind import ErrorHook, Hook, Hooks
+from holdfast.worker.kind import ErrorHook, Hook, Hooks, Kind
 from holdfast.worker.notifier import wishes
 from holdfast.worker.options import WorkerOptions
 from holdfast.worker.worker import Worker
@@ -85,7 +85,7 @@ class App(Declaring):
         if conn is not None:
             batch = self._batch(calls)
             rows = await hold(self._enqueueing(batch, notify=True), lambda statement: run_on(conn, statement))
-            return self._handles(batch, rows)
+            return self._handles([call.kind for call in batch], rows)
         return await Bulk(self.schema, self._own(calls), self._handles).write(self._connections)
 
     def enqueue_many_sync(self, calls: Iterable[Call[Any]], *, conn: object = None) -> list[Handle[Any]]:
@@ -99,11 +99,11 @@ class App(Declaring):
             with here.database.transaction() as transaction:
                 rows = hold_blocking(conversation, transaction.run)
             here.notifier.tell(wishes(call.job for call in batch))
-        return self._handles(batch, rows)
+        return self._handles([call.kind for call in batch], rows)
 
     def _enqueueing(self, batch: Sequence[Call[Any]], *, notify: bool) -> Conversation[list[Enqueued]]:
         news = (call.job for call in batch)
-        return enqueue_many(self.schema, news, on_conflict=one_way(batch), notify=notify)
+        return enqueue_many(self.schema, news, on_conflict=one_way(ways_of(batch)), notify=notify)
 
     def _batch(self, calls: Iterable[Call[Any]]) -> list[Call[Any]]:
         return list(self._own(calls))
@@ -122,7 +122,7 @@ class App(Declaring):
             return (await self.enqueue_many([call], conn=conn))[0]
         here = await self._connections.opened()
         row = await here.enqueuer.put(call.job)
-        return self._handles([call], [row])[0]
+        return self._handles([call.kind], [row])[0]
 
     def _enqueue_sync(self, call: Call[R], conn: object) -> Handle[R]:
         if conn is not None or call.on_conflict != "existing":
@@ -132,12 +132,11 @@ class App(Declaring):
         rows = hold_blocking(enqueue_many(self.schema, (call.job,), notify=is_told), here.database.run)
         if not is_told:
             here.notifier.tell(wishes((call.job,)))
-        return self._handles([call], rows)[0]
+        return self._handles([call.kind], rows)[0]
 
-    def _handles(self, calls: Sequence[Call[Any]], rows: Sequence[Enqueued]) -> list[Handle[Any]]:
+    def _handles(self, kinds: Sequence[Kind], rows: Sequence[Enqueued]) -> list[Handle[Any]]:
         return [
-            Handle(self, call.kind.signature, row.job, row.is_new)
-            for call, row in zip(calls, rows, strict=True)
+            Handle(self, kind.signature, job, is_new) for kind, (job, is_new) in zip(kinds, rows, strict=True)
         ]
 
     def handle(self, job: int) -> Handle[Any]:

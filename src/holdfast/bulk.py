@@ -16,15 +16,19 @@ from holdfast.postgres.database import Database
 from holdfast.postgres.schema import Schema
 from holdfast.postgres.statement import Statement
 from holdfast.storage.jobs import CHUNK, Enqueued, OnConflict, enqueue_chunks, enqueue_many
+from holdfast.worker.kind import Kind
 from holdfast.worker.notifier import wishes
 
 _SLOW = 0.2
 """Seconds for a chunk of calls. Who takes longer reads them from somewhere: no transaction waits for that."""
 
 
-def one_way(calls: Iterable[Call[Any]]) -> OnConflict:
+def ways_of(calls: Iterable[Call[Any]]) -> set[OnConflict]:
     """What is to be done about keys that are taken."""
-    ways: set[OnConflict] = {call.on_conflict for call in calls if call.job.unique_key is not None}
+    return {call.on_conflict for call in calls if call.job.unique_key is not None}
+
+
+def one_way(ways: set[OnConflict]) -> OnConflict:
     if len(ways) > 1:
         raise InvalidInput(f"one call has one on_conflict, these have {', '.join(sorted(ways))}")
     return next(iter(ways), "existing")
@@ -37,18 +41,22 @@ class _NotStreamedError(Exception):
 
 
 class Bulk:
-    """Calls that come one by one, and are written as they come, all or none."""
+    """Calls that come one by one, and are written as they come, all or none. They are not kept: the garbage
+    collector would look at each of them, again and again.
+    """
 
     def __init__(
         self,
         schema: Schema,
         calls: Iterable[Call[Any]],
-        handles: Callable[[Sequence[Call[Any]], Sequence[Enqueued]], list[Handle[Any]]],
+        handles: Callable[[Sequence[Kind], Sequence[Enqueued]], list[Handle[Any]]],
     ) -> None:
         self._schema = schema
         self._calls = iter(calls)
         self._handles = handles
-        self._taken: list[Call[Any]] = []
+        self._jobs: list[NewJob] = []
+        self._kinds: list[Kind] = []
+        self._ways: set[OnConflict] = set()
         self._names: set[str] = set()
         self._written: list[Handle[Any]] = []
 
@@ -65,15 +73,12 @@ class Bulk:
         except _NotStreamedError:
             self._take(list(self._calls))
             conversation = enqueue_many(
-                self._schema,
-                (call.job for call in self._taken),
-                on_conflict=one_way(self._taken),
-                notify=False,
+                self._schema, self._jobs, on_conflict=one_way(self._ways), notify=False
             )
             here = await connections.opened()
             async with here.database.transaction() as transaction:
                 rows = await hold(conversation, transaction.run)
-            self._written = self._handles(self._taken, rows)
+            self._written = self._handles(self._kinds, rows)
         here.notifier.tell(self._names)
         return self._written
 
@@ -102,11 +107,13 @@ class Bulk:
         return jobs
 
     def _take(self, calls: list[Call[Any]]) -> list[NewJob]:
-        self._taken += calls
         jobs = [call.job for call in calls]
+        self._jobs += jobs
+        self._kinds += [call.kind for call in calls]
+        self._ways |= ways_of(calls)
         self._names |= wishes(jobs)
         return jobs
 
     def _keep(self, rows: list[Enqueued]) -> None:
         done = len(self._written)
-        self._written += self._handles(self._taken[done : done + len(rows)], rows)
+        self._written += self._handles(self._kinds[done : done + len(rows)], rows)

@@ -174,8 +174,9 @@ def _plainly(shape: Shape, args: tuple[Any, ...], kwargs: dict[str, Any], limit:
         is_same = shape.arguments.decode(text) == record
     except Exception:  # noqa: BLE001  # whatever it is, it is put into words by who looks closely
         return None
-    is_fine = is_same and len(text) <= limit and b"\\u0000" not in text
-    return text.decode() if is_fine else None
+    # A single byte is found in a tenth of the time.
+    holds_nul = b"\\" in text and b"\\u0000" in text
+    return text.decode() if is_same and len(text) <= limit and not holds_nul else None
 
 
 def _is_writable(value: Any) -> bool:
