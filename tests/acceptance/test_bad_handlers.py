@@ -12,6 +12,7 @@ import pytest
 from acceptance.books import Books, until
 from acceptance.inside import NO_MORE, ONCE_MORE, ledger, working
 from holdfast import App, Cancel, Context, Fail, Retry, RetryLater, Snooze
+from holdfast.worker import attempts
 
 
 class Broken(Exception):
@@ -90,8 +91,18 @@ async def test_a_handler_that_behaves_badly_fails_its_attempt_only(
     assert entry["error"]["code"] == "handler_error"
 
 
+class Raising(dict[str, int]):
+    """Empty dicts are written without a look into them."""
+
+    def __init__(self) -> None:
+        super().__init__(it=1)
+
+    def items(self) -> Any:
+        raise LookupError("cannot be looked into")
+
+
 @pytest.mark.requirement("S1.26", "S0.27")
-@pytest.mark.parametrize("value", [object(), "\0", float("nan"), "\ud800"])
+@pytest.mark.parametrize("value", [object(), "\0", float("nan"), "\ud800", Raising()])
 async def test_a_state_that_cannot_be_stored_fails_the_attempt_only(
     dsn: str, books: Books, value: object
 ) -> None:
@@ -165,6 +176,42 @@ async def test_a_plain_function_around_a_generator_fails(dsn: str, books: Books)
             await books.all_finished(1, within=10)
     [entry] = ledger(app, books, handle.id)
     assert (entry["outcome"], entry["error"]["type"]) == ("failed", "TypeError")
+
+
+async def test_a_coroutine_that_returns_a_generator_fails(dsn: str, books: Books) -> None:
+    async with App(dsn) as app:
+
+        @app.job(retry=NO_MORE)
+        async def count() -> Any:
+            return (number for number in range(3))
+
+        async with working(app):
+            handle = await count.enqueue()
+            await books.all_finished(1, within=10)
+    [entry] = ledger(app, books, handle.id)
+    assert (entry["outcome"], entry["error"]["type"]) == ("failed", "TypeError")
+
+
+async def test_a_mistake_of_ours_after_the_handler_fails_the_attempt_only(
+    dsn: str, books: Books, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def mistaken(held: object, result: object) -> None:
+        raise LookupError(f"{held} came to {result}")
+
+    async with App(dsn) as app:
+
+        @app.job(retry=NO_MORE)
+        async def behave() -> str:
+            return "well"
+
+        async with working(app):
+            with monkeypatch.context() as patched:
+                patched.setattr(attempts, "returned", mistaken)
+                handle = await behave.enqueue()
+                await books.all_finished(1, within=10)
+            assert await (await behave.enqueue()).result("10s") == "well"
+    [entry] = ledger(app, books, handle.id)
+    assert (entry["outcome"], entry["error"]["type"]) == ("failed", "LookupError")
 
 
 @pytest.mark.requirement("S2.24")

@@ -21,7 +21,7 @@ from holdfast.storage.runs import Answer, ClaimRow, Saving
 from holdfast.telemetry.events import AttemptEnded, AttemptStarted, Emitter, HookFailed, StillRunning
 from holdfast.telemetry.events import LeaseLost as LeaseWasLost
 from holdfast.worker.asks import Ask
-from holdfast.worker.callers import Caller
+from holdfast.worker.callers import Caller, check_has_run
 from holdfast.worker.completion import Completion
 from holdfast.worker.context import Context, current
 from holdfast.worker.failures import from_error
@@ -167,6 +167,8 @@ class Attempts:
                 await self._outliving.end(held, thread)
                 if has_done_its_work(held, context, thread):
                     outcome, error = returned(held, thread.result())
+        except Exception as ours:  # noqa: BLE001  # not the handler's: still an end, or it would be held for ever
+            outcome, error = Failed(from_error(ours)), ours
         finally:
             self._free_slot(held, thread)
         if context._is_completed:  # noqa: SLF001  # it was settled in the handler's own transaction
@@ -175,17 +177,20 @@ class Attempts:
         if held.stop is Stop.LOST:
             self._say_lost(held, context, f"settle as {type(outcome).__name__.lower()}")
             return
+        self._settler.put(self._ending(held, context, outcome, error))
+
+    def _ending(self, held: Held, context: Context, outcome: Outcome, error: BaseException | None) -> Ending:
         state = None
         try:
             state = None if isinstance(outcome, Cancelled) else context.saved_state()
-        except (TypeError, ValueError, RecursionError) as unstorable:
+        except Exception as unstorable:  # noqa: BLE001  # what is in it is the user's, and may raise anything
             if isinstance(outcome, Failed):
                 context.log.warning("ctx.state is not kept: %s", unstorable)
             else:
                 told = InvalidInput(f"ctx.state cannot be kept: {unstorable}: give it what JSON can hold")
                 told.__cause__ = unstorable
                 outcome, error = Failed(from_error(told)), told
-        self._settler.put(Ending(held, self._decided(held, outcome), state, context, error, self._settled))
+        return Ending(held, self._decided(held, outcome), state, context, error, self._settled)
 
     async def _outcome(
         self, held: Held, context: Context, caller: Caller
@@ -201,6 +206,8 @@ class Attempts:
             if held.kind.hooks.on_start:
                 await self._hook("on_start", held, held.kind.hooks.on_start, context)
             result = await caller.call(held, context, arguments)
+            if result is not None:
+                check_has_run(result)
         except asyncio.CancelledError as error:
             return stopped(held, error), error
         except BaseException as error:  # noqa: BLE001  # whatever a handler raises ends its attempt, not us
