@@ -3,7 +3,6 @@ arguments, call the handler, judge what it came to, decide what follows, settle.
 """
 
 import asyncio
-import inspect
 import math
 import random
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +17,7 @@ from holdfast.domain.outcome import Undecodable as NotDecoded
 from holdfast.domain.transition import SUCCESS, Run, Transition, decide
 from holdfast.errors import InvalidInput, Undecodable
 from holdfast.storage.runs import Answer, ClaimRow, Saving
-from holdfast.telemetry.events import AttemptEnded, AttemptStarted, Emitter, HookFailed, StillRunning
+from holdfast.telemetry.events import AttemptEnded, AttemptStarted, Emitter, StillRunning
 from holdfast.telemetry.events import LeaseLost as LeaseWasLost
 from holdfast.worker.asks import Ask
 from holdfast.worker.callers import Caller, check_has_run
@@ -26,6 +25,7 @@ from holdfast.worker.completion import Completion
 from holdfast.worker.context import Context, current
 from holdfast.worker.failures import from_error
 from holdfast.worker.held import Held, Stop
+from holdfast.worker.hooking import Hooking
 from holdfast.worker.judging import (
     NOTHING_TO_KEEP,
     failure_and_delay,
@@ -43,7 +43,6 @@ from holdfast.worker.slots import Slots
 Complete = Callable[[Context, Any], Completion]
 _PATIENCE_SECONDS = 2.0
 _ON_REQUEST = (Stop.TIMEOUT, Stop.CANCEL)
-HookCall = tuple[str, Callable[..., Any] | None, tuple[object, ...]]
 
 
 class Attempts:
@@ -71,7 +70,7 @@ class Attempts:
         self._new_task = _maker_of_tasks(self._loop)
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = math.inf
-        self._hooks: set[asyncio.Task[None]] = set()
+        self._hooking = Hooking(emitter)
         self._is_start_heard = self._is_end_heard = True
         self.held: dict[int, Held] = {}
         self._outliving = Outliving()
@@ -116,8 +115,7 @@ class Attempts:
         """Until every attempt has handed over its ending, and every hook has run."""
         while tasks := [held.task for held in self.held.values() if held.task and not held.task.done()]:
             await asyncio.wait(tasks)
-        while self._hooks:
-            await asyncio.wait(self._hooks)
+        await self._hooking.ended()
 
     def _watch(self, held: Held) -> None:
         """One timer for the earliest timeout, whatever the number of runs."""
@@ -204,7 +202,7 @@ class Attempts:
             self._emitter.emit(AttemptStarted(held.fact))
         try:
             if held.kind.hooks.on_start:
-                await self._hook("on_start", held, held.kind.hooks.on_start, context)
+                await self._hooking.call("on_start", held, held.kind.hooks.on_start, context)
             result = await caller.call(held, context, arguments)
             if result is not None:
                 check_has_run(result)
@@ -258,7 +256,7 @@ class Attempts:
         if self._is_end_heard:
             self._emitter.emit(AttemptEnded(held.fact, "succeeded", held.took))
         if held.kind.hooks.on_success:
-            self._call_later(held, ("on_success", held.kind.hooks.on_success, (context,)))
+            self._hooking.soon(held, ("on_success", held.kind.hooks.on_success, (context,)))
 
     def _say_ended(
         self,
@@ -277,9 +275,9 @@ class Attempts:
         goes_on = outcome in ("retried", "snoozed")
         self._emitter.emit(AttemptEnded(held.fact, outcome, held.took, failure, delay if goes_on else None))
         if outcome == "retried":
-            self._call_later(held, ("on_failure", hooks.on_failure, (context, error)))
+            self._hooking.soon(held, ("on_failure", hooks.on_failure, (context, error)))
         elif outcome == "failed":
-            self._call_later(
+            self._hooking.soon(
                 held,
                 ("on_failure", hooks.on_failure, (context, error)),
                 ("on_dead", hooks.on_dead, (context, error)),
@@ -288,30 +286,7 @@ class Attempts:
     def _say_lost(self, held: Held, context: Context, doing: str) -> None:
         self._forget(held)
         self._emitter.emit(LeaseWasLost(held.fact, doing))
-        self._call_later(held, ("on_lease_lost", held.kind.hooks.on_lease_lost, (context,)))
-
-    def _call_later(self, held: Held, *calls: HookCall) -> None:
-        """Beside other attempts, one after the other."""
-        if any(hook for _, hook, _ in calls):
-            task = self._loop.create_task(self._hooks_in_turn(held, calls))
-            self._hooks.add(task)
-            task.add_done_callback(self._hooks.discard)
-
-    async def _hooks_in_turn(self, held: Held, calls: Sequence[HookCall]) -> None:
-        for name, hook, args in calls:
-            if hook is not None:
-                await self._hook(name, held, hook, *args)
-
-    async def _hook(self, name: str, held: Held, hook: Callable[..., Any], *args: object) -> None:
-        """A failing hook never fails a job."""
-        try:
-            answer = hook(*args)
-            if inspect.isawaitable(answer):
-                await answer
-        except asyncio.CancelledError:
-            raise
-        except BaseException as error:  # noqa: BLE001  # reported
-            self._emitter.emit(HookFailed(name, held.row.kind, held.job, error))
+        self._hooking.soon(held, ("on_lease_lost", held.kind.hooks.on_lease_lost, (context,)))
 
     def _save_progress(self, held: Held, text: str) -> None:
         saving = Saving(held.worker, held.job, held.run, progress=text)
