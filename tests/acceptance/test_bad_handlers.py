@@ -192,6 +192,26 @@ async def test_a_coroutine_that_returns_a_generator_fails(dsn: str, books: Books
     assert (entry["outcome"], entry["error"]["type"]) == ("failed", "TypeError")
 
 
+async def test_a_coroutine_that_returns_another_is_run_to_its_end(dsn: str, books: Books) -> None:
+    async def charge() -> str:
+        await asyncio.sleep(0)
+        return "charged"
+
+    async with App(dsn) as app:
+
+        @app.job
+        async def pay() -> Any:
+            return charge()
+
+        @app.job
+        async def pay_later() -> Any:
+            return asyncio.create_task(charge())
+
+        async with working(app):
+            assert await (await pay.enqueue()).result("10s") == "charged"
+            assert await (await pay_later.enqueue()).result("10s") == "charged"
+
+
 async def test_a_mistake_of_ours_after_the_handler_fails_the_attempt_only(
     dsn: str, books: Books, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -112,3 +112,24 @@ async def test_an_attempts_task_is_named_after_its_kind_also_by_a_factory_of_the
         async with app.worker():
             assert await (await greet.enqueue()).result(timeout="60s") == "greet"
     assert ("Attempts._attempt" in made) == has_factory
+
+
+async def test_a_run_that_began_unheard_is_heard_when_it_ends(
+    dsn: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    began, may_end = asyncio.Event(), asyncio.Event()
+    caplog.set_level(logging.WARNING, "holdfast.worker")
+    async with App(dsn) as app:
+
+        @app.job
+        async def dawdle() -> None:
+            began.set()
+            await may_end.wait()
+
+        async with app.worker():
+            handle = await dawdle.enqueue()
+            await asyncio.wait_for(began.wait(), 20)
+            caplog.set_level(logging.INFO, "holdfast.worker")
+            may_end.set()
+            await handle.result("20s")
+    assert [record for record in caplog.records if f"job={handle.id}" in record.getMessage()]

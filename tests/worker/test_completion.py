@@ -8,6 +8,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from psycopg.rows import dict_row
 
 from holdfast import App, Context, Retry
 from holdfast.errors import InvalidInput, JobEnded
@@ -58,6 +59,35 @@ async def test_a_commit_or_rollback_inside_is_refused_and_nothing_is_written(
             with pytest.raises(JobEnded, match=f"(?i)explicit {verb}.. forbidden"):
                 await (await pay.enqueue()).result("20s")
         assert observer.execute("select count(*) from paid").fetchone() == (0,)
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+async def test_what_one_handler_chose_for_its_rows_is_not_there_for_the_next(
+    dsn: str, is_async: bool
+) -> None:
+    app = App(dsn)
+
+    async def awaited(ctx: Context, is_first: bool) -> Any:
+        async with ctx.transaction() as conn:
+            if is_first:
+                conn.row_factory, conn.cursor_factory = dict_row, psycopg.AsyncRawCursor
+            cursor = await conn.execute("select 1 as one")
+            ctx.complete_with([type(cursor).__name__, type(await cursor.fetchone()).__name__])
+
+    def plain(ctx: Context, is_first: bool) -> Any:
+        with ctx.transaction() as conn:
+            if is_first:
+                conn.row_factory, conn.cursor_factory = dict_row, psycopg.RawCursor
+            cursor = conn.execute("select 1 as one")
+            ctx.complete_with([type(cursor).__name__, type(cursor.fetchone()).__name__])
+
+    choose: Any = app.job(name="choose")(awaited if is_async else plain)
+    async with app, app.worker():
+        first = await (await choose.enqueue(is_first=True)).result("20s")
+        assert first == ["AsyncRawCursor" if is_async else "RawCursor", "dict"]
+        for _ in range(10):  # as many as there are connections to meet
+            then = await (await choose.enqueue(is_first=False)).result("20s")
+            assert then == ["AsyncCursor" if is_async else "Cursor", "tuple"]
 
 
 @pytest.mark.parametrize("is_raising", [True, False])

@@ -153,7 +153,7 @@ class Pool:
                 cursor = connection.raw
                 # Times and numbers are read faster as bytes; what has no parameters may be several commands.
                 await cursor.execute(text, params, binary=bool(params))
-                return await cursor.fetchall() if has_rows(cursor.pgresult) else []
+                return await _taken_from(cursor)
             except psycopg.Error as error:
                 is_silent = bound.was_reached
                 reason = NoReply(self._settings.reply_timeout.total_seconds()) if is_silent else error
@@ -339,3 +339,13 @@ class Pool:
         """Asking is what makes psycopg's pool grow again after it gave up; its own waits would double."""
         with suppress(psycopg_pool.PoolTimeout, psycopg_pool.PoolClosed):
             await pool.putconn(await pool.getconn(timeout=0.01))
+
+
+async def _taken_from(cursor: psycopg.AsyncRawCursor[TupleRow]) -> list[TupleRow]:
+    """The cursor lives on, what was read from it need not."""
+    reply = cursor.pgresult
+    if not has_rows(reply):
+        return []
+    rows = await cursor.fetchall()
+    reply.clear()
+    return rows

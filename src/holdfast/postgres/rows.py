@@ -1,7 +1,7 @@
 """What a reply holds."""
 
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import TypeGuard, TypeVar
 
 from psycopg.pq.abc import PGresult
 
@@ -11,7 +11,7 @@ from holdfast.postgres.statement import Statement
 T = TypeVar("T")
 
 
-def has_rows(reply: PGresult | None) -> bool:
+def has_rows(reply: PGresult | None) -> TypeGuard[PGresult]:
     """Whether a reply is a table, if only an empty one. Asking for its description would make an object for
     each column.
     """

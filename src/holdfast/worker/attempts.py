@@ -20,7 +20,7 @@ from holdfast.storage.runs import Answer, ClaimRow, Saving
 from holdfast.telemetry.events import AttemptEnded, AttemptStarted, Emitter, StillRunning
 from holdfast.telemetry.events import LeaseLost as LeaseWasLost
 from holdfast.worker.asks import Ask
-from holdfast.worker.callers import Caller, check_has_run
+from holdfast.worker.callers import Caller, come_to
 from holdfast.worker.completion import Completion
 from holdfast.worker.context import Context, current
 from holdfast.worker.failures import from_error
@@ -71,14 +71,13 @@ class Attempts:
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = math.inf
         self._hooking = Hooking(emitter)
-        self._is_start_heard = self._is_end_heard = True
+        self._is_start_heard = True
         self.held: dict[int, Held] = {}
         self._outliving = Outliving()
 
     def begin(self, worker: int, queue: str, rows: Sequence[ClaimRow]) -> None:
         """All runs of one claim, for which slots were taken."""
         self._is_start_heard = self._emitter.is_heard(AttemptStarted)
-        self._is_end_heard = self._emitter.is_heard(AttemptEnded)
         for row in rows:
             held = self.held[row.run] = Held(worker, queue, row, self._kinds[row.kind])
             held.task = self._new_task(self._attempt(held), name=row.kind)
@@ -205,7 +204,7 @@ class Attempts:
                 await self._hooking.call("on_start", held, held.kind.hooks.on_start, context)
             result = await caller.call(held, context, arguments)
             if result is not None:
-                check_has_run(result)
+                result = await come_to(result)
         except asyncio.CancelledError as error:
             return stopped(held, error), error
         except BaseException as error:  # noqa: BLE001  # whatever a handler raises ends its attempt, not us
@@ -253,7 +252,7 @@ class Attempts:
             self._wake(LEADER)
 
     def _say_succeeded(self, held: Held, context: Context) -> None:
-        if self._is_end_heard:
+        if self._emitter.is_heard(AttemptEnded):
             self._emitter.emit(AttemptEnded(held.fact, "succeeded", held.took))
         if held.kind.hooks.on_success:
             self._hooking.soon(held, ("on_success", held.kind.hooks.on_success, (context,)))

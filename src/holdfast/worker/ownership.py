@@ -50,13 +50,24 @@ def committing_blocking(
 @asynccontextmanager
 async def _ours(database: Database) -> AsyncIterator[Any]:
     async with database.transaction() as transaction:
-        yield transaction.connection
+        with _left_as_it_was(transaction.connection):
+            yield transaction.connection
 
 
 @contextmanager
 def _ours_blocking(database: BlockingDatabase) -> Iterator[Any]:
-    with database.transaction() as transaction:
+    with database.transaction() as transaction, _left_as_it_was(transaction.connection):
         yield transaction.connection
+
+
+@contextmanager
+def _left_as_it_was(connection: Any) -> Iterator[None]:
+    """A handler may choose how its rows are made; the next one has chosen nothing."""
+    rows, cursors = connection.row_factory, connection.cursor_factory
+    try:
+        yield
+    finally:
+        connection.row_factory, connection.cursor_factory = rows, cursors
 
 
 def _begun(connection: Any) -> AbstractAsyncContextManager[Any]:
