@@ -53,6 +53,15 @@ def test_the_most_urgent_come_first_and_among_those_the_oldest(engine: Engine) -
     assert claimed == [job for _, job in sorted(asked)]
 
 
+def test_a_claim_behind_a_job_takes_only_what_comes_after_it(engine: Engine) -> None:
+    asked = sorted((p, engine.enqueue(Policy("mail", priority=p))) for p in (5, 9, 0, 5, 0, 9, 3))
+    worker = engine.worker()
+    for place in reversed(range(len(asked))):
+        claimed = engine.claim(worker, after=asked[place])
+        assert [(row.priority, row.job) for row in claimed] == asked[place + 1 : place + 2]
+    assert [row.job for row in engine.claim(worker)] == [asked[0][1]]
+
+
 @pytest.mark.requirement("S4.7")
 def test_a_claim_takes_at_most_its_limit(engine: Engine) -> None:
     for _ in range(5):

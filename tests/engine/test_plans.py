@@ -73,6 +73,7 @@ def settlement(transition: Any, n: int = 0) -> runs.Settlement:
 
 
 ENDED = 2 * MILLION
+BEHIND = (5, MILLION // 2)
 WAITING = [*range(1, 6), *range(MILLION + 1, MILLION + 6)]
 
 GUARDS = {
@@ -83,6 +84,10 @@ GUARDS = {
     "claim of 100": guard(
         runs.claim(SCHEMA, worker=1, queue="default", kinds=["mail"], limit=100, now=NOW),
         2_500, *READY, "job_pkey", "worker_pkey",
+    ),
+    "claim behind a job in the middle": guard(
+        runs.claim(SCHEMA, worker=1, queue="default", kinds=["mail"], limit=10, after=BEHIND, now=NOW),
+        300, *READY, "job_pkey", "worker_pkey",
     ),
     "claim from an empty queue": guard(
         runs.claim(SCHEMA, worker=1, queue="nothing", kinds=["mail"], limit=10, now=NOW), 100, *READY

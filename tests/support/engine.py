@@ -74,11 +74,19 @@ class Engine:
         kinds: tuple[str, ...] = ("mail",),
         limit: int = 10,
         closed: int | None = None,
+        after: tuple[int, int] | None = None,
     ) -> list[runs.ClaimRow]:
         """The jobs that were claimed, without the row that only tells of the ring."""
         rows = self.run(
             runs.claim(
-                SCHEMA, worker=worker, queue=queue, kinds=kinds, limit=limit, closed=closed, now=self.now
+                SCHEMA,
+                worker=worker,
+                queue=queue,
+                kinds=kinds,
+                limit=limit,
+                closed=closed,
+                after=after,
+                now=self.now,
             )
         )
         return [row for row in rows if row.job is not None]

@@ -5,8 +5,13 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 
+import pytest
+
+from holdfast.domain.job import NewJob, Policy
 from holdfast.postgres.database import Database
+from holdfast.storage.jobs import enqueue
 from holdfast.storage.runs import ClaimRow
+from holdfast.worker import fetcher as fetching_of
 from holdfast.worker.fetcher import Fetcher
 from holdfast.worker.slots import Slots
 from support.engine import SCHEMA, Engine
@@ -17,6 +22,7 @@ class Begun:
 
     def __init__(self) -> None:
         self.claims: list[int] = []
+        self.jobs: list[int | None] = []
         self.was_claiming: list[bool] = []
         self.fetcher: Fetcher | None = None
 
@@ -24,6 +30,7 @@ class Begun:
         assert self.fetcher is not None
         self.was_claiming.append(self.fetcher.claiming_since is not None)
         self.claims.append(len(rows))
+        self.jobs += [row.job for row in rows]
 
 
 @asynccontextmanager
@@ -90,3 +97,57 @@ async def test_a_claim_that_is_not_full_begins_at_once(dsn: str) -> None:
             assert await fetcher.once()
             assert begun.claims == [1]
             assert fetcher.claiming_since is None
+
+
+URGENT = Policy("mail", priority=0)
+
+
+@pytest.mark.parametrize("patience", [60.0, 0.0])
+async def test_many_jobs_are_claimed_one_behind_the_other_for_a_moment(
+    dsn: str, patience: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fetching_of, "_ON_FOR_SECONDS", patience)
+    begun = Begun()
+    with Engine.on(dsn, now=None) as engine:
+        engine.run(enqueue(SCHEMA, [NewJob(Policy("mail"))] * 200, notify=False))
+        async with fetching(dsn, engine, begun, slots=200) as (fetcher, slots):
+            assert await fetcher.once()
+            urgent = engine.enqueue(URGENT)
+            assert await fetcher.once()
+            await asyncio.sleep(0)
+            assert begun.claims == [100, 100]
+            assert (urgent in begun.jobs) == (not patience)
+            slots.take("default", -200)
+            # Whatever was passed by is found before the fetcher sleeps.
+            for _ in range(5):
+                if not await fetcher.once():
+                    break
+    assert len(set(begun.jobs)) == 201
+
+
+async def test_a_wake_up_leads_back_to_the_most_urgent_job(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fetching_of, "_ON_FOR_SECONDS", 60.0)
+    begun = Begun()
+    with Engine.on(dsn, now=None) as engine:
+        engine.run(enqueue(SCHEMA, [NewJob(Policy("mail"))] * 500, notify=False))
+        async with fetching(dsn, engine, begun, slots=1_000) as (fetcher, slots):
+            slots.take("default", 800)
+            assert await fetcher.once()
+            urgent = engine.enqueue(URGENT)
+            fetcher.wake("default")
+            slots.take("default", -200)
+            assert await fetcher.once()
+            await asyncio.sleep(0)
+            assert begun.claims == [200, 200]
+            assert begun.jobs[200] == urgent
+            # Woken while a claim is under way: what it brings says nothing of where the next is to begin.
+            slots.take("default", -100)
+            claiming = asyncio.create_task(fetcher.once())
+            await asyncio.sleep(0)
+            later = engine.enqueue(URGENT)
+            fetcher.wake()
+            await claiming
+            slots.take("default", -100)
+            await fetcher.once()
+            await asyncio.sleep(0)
+            assert later in begun.jobs[400:502]

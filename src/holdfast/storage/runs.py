@@ -162,11 +162,23 @@ def claim(
     kinds: Sequence[str],
     limit: int,
     closed: int | None = None,
+    after: tuple[int, int] | None = None,
     now: datetime | None = None,
 ) -> Statement[ClaimRow]:
-    """Take up to `limit` jobs. `closed` is the segment that the last answer said to leave out."""
+    """Take up to `limit` jobs. `closed` is the segment that the last answer said to leave out; `after` are
+    priority and id of a job: only those behind it.
+    """
+    after_priority, after_job = after or (None, None)
     return _CLAIM_FROM[closed].with_params(
-        schema, worker=worker, queue=queue, kinds=text_array(kinds), limit=limit, timeout=TIMEOUT, now=now
+        schema,
+        worker=worker,
+        queue=queue,
+        kinds=text_array(kinds),
+        limit=limit,
+        after_priority=after_priority,
+        after_job=after_job,
+        timeout=TIMEOUT,
+        now=now,
     )
 
 

@@ -5,6 +5,7 @@ import logging
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from time import monotonic
+from typing import NamedTuple
 
 from holdfast.errors import DatabaseError
 from holdfast.postgres.database import Database
@@ -14,8 +15,20 @@ from holdfast.worker.service import Alarm
 from holdfast.worker.slots import Slots
 
 BATCH = 500
+_MANY = 100
+_ON_FOR_SECONDS = 0.02
 
 _log = logging.getLogger("holdfast.worker")
+
+
+class Reached(NamedTuple):
+    """Where a claim of many jobs has come to. The next goes on behind it, lest it step over all that was just
+    taken; but not for long, and not after a wake-up: a more urgent job may have come.
+    """
+
+    priority: int
+    job: int
+    until: float
 
 
 class Fetcher:
@@ -48,6 +61,7 @@ class Fetcher:
         self._promising: dict[str, None] = dict.fromkeys(slots.queues)
         self._closed: int | None = None
         self._is_resting = False
+        self._reached: dict[str, Reached] = {}
         self._asked_at: float | None = None
         self._answered_at: float | None = None
         self._busy = asyncio.Lock()
@@ -67,8 +81,10 @@ class Fetcher:
         """Something may be ready in this queue; None: in any."""
         if queue is None:
             self._promising.update(dict.fromkeys(self._slots.queues))
+            self._reached.clear()
         elif queue in self._slots.queues:
             self._promising[queue] = None
+            self._reached.pop(queue, None)
         else:
             return
         self._alarm.ring()
@@ -90,8 +106,8 @@ class Fetcher:
                 await asyncio.sleep(min(1.0, self._poll))
 
     async def once(self) -> bool:
-        """Claim once from each promising queue that has a free slot. Whether anything was claimed."""
-        claimed = False
+        """Claim once from each promising queue that has a free slot. Whether to do so again at once."""
+        is_more = False
         for queue in [name for name in self._promising if self._slots.free(name) > 0]:
             async with self._busy:
                 worker = self._worker()
@@ -99,11 +115,14 @@ class Fetcher:
                     return False
                 # Taken off before asking: a wake-up that comes while the claim is under way puts it on again.
                 self._promising.pop(queue, None)
-                claimed |= await self._claim(worker, queue, self._slots.share(queue, BATCH))
-        return claimed
+                is_more |= await self._claim(worker, queue, self._slots.share(queue, BATCH))
+        return is_more
 
     async def _claim(self, worker: int, queue: str, limit: int) -> bool:
-        self._asked_at = monotonic()
+        asked_at = self._asked_at = monotonic()
+        behind = self._reached.pop(queue, None)
+        if behind and behind.until < asked_at:
+            behind = None
         try:
             rows = await self._database.run(
                 claim(
@@ -113,25 +132,33 @@ class Fetcher:
                     kinds=self._kinds,
                     limit=limit,
                     closed=self._closed,
+                    after=behind and (behind.priority, behind.job),
                 )
             )
             jobs = [row for row in rows if row.job is not None]
-            self._slots.take(queue, len(jobs))
-            self._answered_at = self._asked_at
-            if len(jobs) == limit:
-                # There may be more: that is asked for first, and these begin while Postgres looks for it.
-                self._loop.call_soon(self._begin_now, worker, queue, jobs)
-            else:
-                self._begin_now(worker, queue, jobs)
+            is_full = len(jobs) == limit
+            self._take(worker, queue, jobs, is_full=is_full)
         finally:
             self._asked_at = None
-        if len(jobs) == limit or self._closed != rows[0].closed:
+        if is_full and limit >= _MANY and queue not in self._promising:
+            until = behind.until if behind else asked_at + _ON_FOR_SECONDS
+            self._reached[queue] = Reached(jobs[-1].priority, jobs[-1].job or 0, until)
+        if is_full or behind or self._closed != rows[0].closed:
             self._promising[queue] = None
         self._closed = rows[0].closed
         self._on_claimed(len(jobs))
-        if 0 < len(jobs) < limit:
+        if jobs and not is_full:
             await asyncio.sleep(0)  # there is no more to claim: they begin before we look further
-        return bool(jobs)
+        return bool(jobs or behind)
+
+    def _take(self, worker: int, queue: str, jobs: Sequence[ClaimRow], *, is_full: bool) -> None:
+        self._slots.take(queue, len(jobs))
+        self._answered_at = self._asked_at
+        if is_full:
+            # There may be more: that is asked for first, and these begin while Postgres looks for it.
+            self._loop.call_soon(self._begin_now, worker, queue, jobs)
+        else:
+            self._begin_now(worker, queue, jobs)
 
     def _begin_now(self, worker: int, queue: str, jobs: Sequence[ClaimRow]) -> None:
         try:

@@ -1,4 +1,5 @@
--- Hand up to %(limit)s ready jobs of one queue to one worker, most urgent and oldest first.
+-- Hand up to %(limit)s ready jobs of one queue to one worker, most urgent and oldest first; only behind
+-- %(after_priority)s and %(after_job)s if these are given, so that what was just taken is not stepped over again.
 -- Only kinds that the worker knows, only before their deadline, only while the queue is not paused, and only
 -- for a worker that has not been marked lost: its row is locked (key share), so that marking waits for us.
 -- Locks ready rows in (priority, job) order and skips locked ones; leans on the primary key of ready, whose
@@ -18,6 +19,7 @@ with me as materialized (
     from {schema}.ready
    where segment in ({segments})
      and queue = %(queue)s::text
+     and (priority, job) > (coalesce(%(after_priority)s::smallint, -1::smallint), coalesce(%(after_job)s::bigint, 0))
      and kind = any((select kinds from known)::text[])
      and (deadline_at is null or deadline_at > (select now from clock))
      and exists (select from me)
