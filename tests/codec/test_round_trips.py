@@ -32,6 +32,7 @@ from codec.shapes import (
     Tree,
 )
 from codec.support import Context, Stored, arrived, is_same
+from holdfast.codec.hints import Function, name_of
 from holdfast.codec.signature import Signature
 from holdfast.errors import InvalidArguments
 
@@ -213,13 +214,35 @@ VALUES = st.one_of(st.integers(), st.floats(), st.text(), st.booleans(), st.bina
 def test_plain_arguments_are_taken_and_refused_as_if_they_were_looked_at_closely(
     given: tuple[object, ...], by_name: int
 ) -> None:
-    """The one signature has the short way, the other has not."""
     names = ("number", "share", "name", "is_paid", "raw")
-    args, kwargs = given[:by_name], dict(zip(names[by_name:], given[by_name:], strict=False))
+    assert_same(plain, looked_at, given[:by_name], dict(zip(names[by_name:], given[by_name:], strict=False)))
+
+
+def exact(number: int, name: str, is_paid: bool) -> None: ...
+
+
+def looked_at_too(number: Annotated[int, "closely"], name: str, is_paid: bool) -> None: ...
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    given=st.one_of(
+        st.tuples(st.integers(-(2**66), 2**66), st.text(st.characters(exclude_categories=())), st.booleans()),
+        st.tuples(VALUES, VALUES, VALUES),
+    )
+)
+def test_exact_arguments_are_taken_and_refused_as_if_they_were_looked_at_closely(
+    given: tuple[object, ...],
+) -> None:
+    assert_same(exact, looked_at_too, given, {})
+
+
+def assert_same(short: Function, long: Function, args: tuple[object, ...], kwargs: dict[str, object]) -> None:
+    """The one signature has the short way, the other has not."""
     answers = []
-    for function in (plain, looked_at):
+    for function in (short, long):
         try:
             answers.append(Signature.of(function, context=Context).encode(args, kwargs))
         except InvalidArguments as refused:
-            answers.append(str(refused).replace("looked_at", "plain").split("; it takes")[0])
+            answers.append(str(refused).replace(name_of(function), "it").split("; it takes")[0])
     assert answers[0] == answers[1]

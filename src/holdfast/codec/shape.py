@@ -13,6 +13,8 @@ from holdfast.codec.hooks import from_json_types
 from holdfast.codec.storable import problem_with, takes_naive
 from holdfast.errors import InvalidInput, UnstorableType
 
+_EXACT = (int, str, bool)
+
 
 @dataclass(frozen=True, slots=True)
 class Shape:
@@ -31,6 +33,8 @@ class Shape:
     result: msgspec.json.Decoder[Any]
     plain: tuple[type, ...] | None
     """The types of all arguments, if these are of the kinds that equality says everything about."""
+    is_exact: bool
+    """Whether whatever JSON takes of these types it gives back: a float may be one that it does not know."""
 
     def changed(self, given: Mapping[str, Any], taken: msgspec.Struct) -> Difference | None:
         """What was given, against what was read back from its JSON."""
@@ -75,6 +79,7 @@ def shape_of(
         arguments=msgspec.json.Decoder(record, dec_hook=from_json_types),
         result=msgspec.json.Decoder(result, dec_hook=from_json_types),
         plain=tuple(types.values()) if all(map(_is_plain, types.values())) else None,
+        is_exact=all(hint in _EXACT for hint in types.values()),
     )
 
 
