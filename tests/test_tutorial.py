@@ -40,10 +40,12 @@ class Terminal:
         self.shell.stdin.flush()
 
     def wait_for(self, shown: str) -> None:
-        """Each line, in any order among those since the last time; `…` stands for anything."""
+        """Each line, in any order among those since the last time; `…` stands for anything. Others may write
+        between a line and its end, which Python prints apart: it need not stand alone.
+        """
         patterns = [re.escape(line).replace("…", ".*") for line in shown.splitlines()]
         end = time.monotonic() + 60
-        while missing := [each for each in patterns if not re.search(f"^{each}$", self.new, re.MULTILINE)]:
+        while missing := [each for each in patterns if not re.search(each, self.new)]:
             assert time.monotonic() < end, f"not shown: {missing}\n{self._output.read_text()}"
             time.sleep(0.02)
         self._seen = len(self._output.read_text())
