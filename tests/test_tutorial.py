@@ -12,6 +12,7 @@ import pytest
 
 PAGE = Path(__file__).parent.parent / "docs/tutorial/first-job.md"
 BLOCK = re.compile(r"```(\w+)\n(.*?)```", re.DOTALL)
+LOGGED = r"\d{4}-\d\d-\d\dT"
 FILE = re.compile(r"`(\w+\.py)`:\s*$")
 
 
@@ -40,12 +41,13 @@ class Terminal:
         self.shell.stdin.flush()
 
     def wait_for(self, shown: str) -> None:
-        """Each line, in any order among those since the last time; `…` stands for anything. Others may write
-        between a line and its end, which Python prints apart: it need not stand alone.
+        """Each line, in any order among those since the last time; `…` stands for anything. Python prints a
+        line and its end apart: one of the worker's log may get in between.
         """
-        patterns = [re.escape(line).replace("…", ".*") for line in shown.splitlines()]
+        lines = [re.escape(line).replace("…", ".*") for line in shown.splitlines()]
+        patterns = [re.compile(f"^{line}($|{LOGGED})", re.MULTILINE) for line in lines]
         end = time.monotonic() + 60
-        while missing := [each for each in patterns if not re.search(each, self.new)]:
+        while missing := [each.pattern for each in patterns if not each.search(self.new)]:
             assert time.monotonic() < end, f"not shown: {missing}\n{self._output.read_text()}"
             time.sleep(0.02)
         self._seen = len(self._output.read_text())
