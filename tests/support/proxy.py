@@ -52,7 +52,7 @@ class Proxy:
         self._changed = asyncio.Event()  # set once and replaced at each change
         self._fault = _Fault.NONE
         self._latency = 0.0
-        self._links: dict[asyncio.Task[None], list[socket.socket]] = {}
+        self._links: dict[asyncio.Task[None], _Link] = {}
         self._accepting: tuple[asyncio.Task[None], socket.socket] | None = None
         # Bound but never listening: keeps the port ours while connections to it are refused.
         self._reserved = _bound("127.0.0.1", 0)
@@ -110,9 +110,8 @@ class Proxy:
 
     def reset(self) -> None:
         """Cut every open connection with RST on both sides. The fault that is switched on stays."""
-        for task, sockets in self._links.items():
-            for one in sockets:
-                _reset_on_close(one)
+        for task, link in self._links.items():
+            link.break_off()
             task.cancel()
 
     async def connected(self, count: int = 1) -> None:
@@ -148,6 +147,7 @@ class Proxy:
         elif not listen and self._accepting is not None:
             task, listening = self._accepting
             self._accepting = None
+            asyncio.get_running_loop().remove_reader(listening)  # its end would be told to a cancelled future
             with suppress(OSError):  # not every system knows it for listening sockets; Linux stops at once
                 listening.shutdown(socket.SHUT_RDWR)
             task.cancel()
@@ -157,32 +157,31 @@ class Proxy:
         with listening:
             while True:
                 client, _ = await loop.sock_accept(listening)
-                task = self._tasks.create_task(self._link(client))
+                link = _Link([client])
+                task = self._tasks.create_task(self._run(link))
                 # Not a `finally` of the task: one that is cancelled before its first step runs none.
-                self._links[task] = [client]
+                self._links[task] = link
                 task.add_done_callback(self._forget)
                 self._note("connections")
 
-    async def _link(self, client: socket.socket) -> None:
+    async def _run(self, link: "_Link") -> None:
         """Carry one connection until both sides are done, or one breaks, which breaks the other."""
-        task = asyncio.current_task()
-        assert task is not None
+        [client] = link.sockets
         try:
             client.setblocking(False)
             if self._fault is _Fault.BLACK_HOLE:
-                await self._carry(client, None, "requests")
+                await self._carry(link, client, None, "requests")
                 return
             server = await self._connect()
-            self._links[task].append(server)
+            link.sockets.append(server)
             async with asyncio.TaskGroup() as pumps:
-                pumps.create_task(self._carry(client, server, "requests"))
-                pumps.create_task(self._carry(server, client, "replies"))
+                pumps.create_task(self._carry(link, client, server, "requests"))
+                pumps.create_task(self._carry(link, server, client, "replies"))
         except* OSError:
-            for one in self._links[task]:
-                _reset_on_close(one)
+            link.break_off()
 
     def _forget(self, task: asyncio.Task[None]) -> None:
-        for one in self._links.pop(task):
+        for one in self._links.pop(task).sockets:
             one.close()
         self._wake()
 
@@ -199,7 +198,9 @@ class Proxy:
             raise
         return server
 
-    async def _carry(self, source: socket.socket, target: socket.socket | None, what: str) -> None:
+    async def _carry(
+        self, link: "_Link", source: socket.socket, target: socket.socket | None, what: str
+    ) -> None:
         loop = asyncio.get_running_loop()
         lost = target is None
         while True:
@@ -211,7 +212,7 @@ class Proxy:
                 raise
             if self._latency:
                 await asyncio.sleep(self._latency)
-            lost = lost or self._swallows(what)
+            lost = lost or link.is_broken or self._swallows(what)
             if not data:
                 break
             if target is not None and not lost:
@@ -234,14 +235,24 @@ class Proxy:
         self._changed = asyncio.Event()
 
 
+@dataclass(slots=True)
+class _Link:
+    """The two ends of one connection: the client's first."""
+
+    sockets: list[socket.socket]
+    is_broken: bool = False
+
+    def break_off(self) -> None:
+        """Nothing is handed on from now on, not even what was read a moment ago; closing sends RST."""
+        self.is_broken = True
+        for one in self.sockets:
+            with suppress(OSError):  # already gone, or a unix socket, which has no RST
+                one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
+
+
 def _bound(host: str, port: int) -> socket.socket:
     one = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
     one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     one.setblocking(False)
     one.bind((host, port))
     return one
-
-
-def _reset_on_close(one: socket.socket) -> None:
-    with suppress(OSError):  # already gone, or a unix socket, which has no RST
-        one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)

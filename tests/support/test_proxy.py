@@ -103,6 +103,23 @@ async def test_reset_cuts_both_sides_with_rst(dsn: str) -> None:
                             end.recv(1)
 
 
+@pytest.mark.parametrize("turns", range(6))
+async def test_nothing_passes_after_reset_that_was_read_a_moment_before(turns: int) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        async with Proxy.to(*server.getsockname()) as proxy:
+            with socket.create_connection((proxy.host, proxy.port)) as client:
+                client.sendall(b"?")
+                await proxy.request_passed()
+                with server.accept()[0] as far:
+                    far.sendall(b"!")
+                    for _ in range(turns):
+                        await asyncio.sleep(0)
+                    passed = proxy.since.replies_passed
+                    proxy.reset()
+                    await proxy.until(lambda: proxy.open_connections == 0)
+                    assert proxy.since.replies_passed == passed
+
+
 async def test_a_swallowed_reply_hides_a_commit_that_took_effect(dsn: str, proxy: Proxy) -> None:
     connection = await connect(dsn, proxy)
     proxy.swallow_replies()
