@@ -10,6 +10,8 @@ from typing import Any
 
 import psycopg
 
+from support.logs import whole_lines
+
 TABLES = """
 create table effect (job bigint, run bigint, note text, at timestamptz default clock_timestamp())
 """
@@ -74,7 +76,7 @@ class Books:
 
     def lines(self, what: str = "run", *, job: int | None = None, pid: int | None = None) -> list[Line]:
         """What handlers wrote, in order."""
-        written = (Line(**json.loads(line)) for line in (self.diary / "lines").read_text().splitlines())
+        written = (Line(**json.loads(line)) for line in whole_lines(self.diary / "lines").splitlines())
         return [
             line
             for line in written

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from acceptance.books import Books, until
+from support.logs import whole_lines
 
 TESTS = Path(__file__).parents[1]
 
@@ -30,7 +31,7 @@ class WorkerProcess:
 
     @property
     def log(self) -> list[str]:
-        return self._log.read_text().splitlines()
+        return whole_lines(self._log).splitlines()
 
     def lines(self, *words: str) -> list[str]:
         """What it said with all of these words."""

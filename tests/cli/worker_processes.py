@@ -12,6 +12,8 @@ from pathlib import Path
 
 import psycopg
 
+from support.logs import whole_lines
+
 APP = """
 import asyncio
 import logging
@@ -68,7 +70,7 @@ class WorkerProcess:
 
     @property
     def log(self) -> str:
-        return self._log.read_text("utf-8")
+        return whole_lines(self._log)
 
     def wait_for_log(self, text: str, *, times: int = 1) -> None:
         self.wait_until(lambda: self.log.count(text) >= times, f"{times} times {text!r}")

@@ -9,7 +9,6 @@ from typing import Any
 
 import psycopg
 import pytest
-from psycopg.conninfo import make_conninfo
 from psycopg.pq import ExecStatus
 
 from holdfast import storage
@@ -19,6 +18,7 @@ from holdfast.postgres.schema import Schema
 from holdfast.postgres.statement import Statement, StatementFile
 from holdfast.storage.migrations import packaged
 from holdfast.storage.statements import FOLDER, KNOWN
+from support.databases import a_copy
 
 for module in iter_modules(storage.__path__):
     import_module(f"{storage.__name__}.{module.name}")
@@ -33,13 +33,10 @@ _PARAMETER = re.compile(r"%\((\w+)\)s(::[\w{}.]+(?:\[\])?)?")
 @pytest.fixture(scope="module")
 def connection(server_dsn: str, template: str) -> Iterator[psycopg.Connection[Any]]:
     """One database for all: nothing is run, only prepared."""
-    with psycopg.connect(server_dsn, autocommit=True) as admin:
-        admin.execute(f'create database described template "{template}" strategy file_copy')
-        with psycopg.connect(make_conninfo(server_dsn, dbname="described"), autocommit=True) as connection:
-            for schema in SCHEMAS:
-                migrate(connection, schema, packaged())
-            yield connection
-        admin.execute("drop database described with (force)")
+    with a_copy(server_dsn, template, "described") as connection:
+        for schema in SCHEMAS:
+            migrate(connection, schema, packaged())
+        yield connection
 
 
 def filled(file: StatementFile[Any]) -> StatementFile[Any]:

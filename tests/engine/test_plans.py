@@ -10,7 +10,6 @@ from typing import Any
 
 import psycopg
 import pytest
-from psycopg.conninfo import make_conninfo
 
 from engine.backlog import MILLION, NOW, fill
 from engine.plans import Plan, Statistics, explained
@@ -23,6 +22,7 @@ from holdfast.postgres.conversation import Conversation
 from holdfast.postgres.statement import Statement
 from holdfast.storage import chores, jobs, operators, runs, workers
 from holdfast.storage.session import plan_as_written
+from support.databases import a_copy
 from support.engine import SCHEMA
 
 BIG = {"job", "ready_0", "ready_1", "ready_2", "ready_3", "scheduled", "ledger", "dead"}
@@ -32,15 +32,11 @@ STATISTICS: tuple[Statistics, ...] = ("fresh", "none", "of an emptied table")
 @pytest.fixture(scope="module")
 def connection(server_dsn: str, template: str) -> Iterator[psycopg.Connection[Any]]:
     """Ours by its settings. Every test takes back what it did."""
-    name = "plans"
-    with psycopg.connect(server_dsn, autocommit=True) as admin:
-        admin.execute(f'create database {name} template "{template}" strategy file_copy')
-        with psycopg.connect(make_conninfo(server_dsn, dbname=name), autocommit=True) as connection:
-            fill(connection)
-            run_on_blocking(connection, plan_as_written())
-            connection.execute("set statement_timeout = '30s'")
-            yield connection
-        admin.execute(f"drop database {name} with (force)")
+    with a_copy(server_dsn, template, "plans") as connection:
+        fill(connection)
+        run_on_blocking(connection, plan_as_written())
+        connection.execute("set statement_timeout = '30s'")
+        yield connection
 
 
 def first(conversation: Conversation[Any]) -> Statement[Any]:
@@ -92,7 +88,7 @@ GUARDS = {
     "claim from an empty queue": guard(
         runs.claim(SCHEMA, worker=1, queue="nothing", kinds=["mail"], limit=10, now=NOW), 100, *READY
     ),
-    "look": guard(runs.look(SCHEMA, queues=["nothing", "default"], kinds=["mail"], now=NOW), 150, *READY),
+    "look": guard(runs.look(SCHEMA, queues=["nothing", "default"], kinds=["mail"], now=NOW), 200, *READY),
     "enqueue": guard(jobs.enqueue(SCHEMA, [NewJob(Policy("mail"))], notify=True, now=NOW), 200),
     "unique enqueue": guard(
         jobs.enqueue(SCHEMA, [NewJob(Policy("mail"), unique_key="k")], notify=True, now=NOW), 200
@@ -143,18 +139,18 @@ GUARDS = {
     "history": guard(operators.history(SCHEMA, ENDED + 17), 60, "ledger_pkey"),
     "cancel of 10": guard(
         first(operators.cancel(SCHEMA, WAITING, now=NOW)),
-        2_500, *READY, "scheduled_pkey", "lease_pkey", "job_pkey", rows=1_000,
+        3_000, *READY, "scheduled_pkey", "lease_pkey", "job_pkey", rows=1_000,
     ),
     "reprioritise of 10": guard(
         first(operators.reprioritise(SCHEMA, WAITING, priority=0)),
-        2_500, *READY, "scheduled_pkey", "job_pkey", rows=1_000,
+        3_000, *READY, "scheduled_pkey", "job_pkey", rows=1_000,
     ),
     "dead list of 20": guard(
         operators.dead_jobs(SCHEMA, limit=20), 300, "dead_died_at", "job_pkey", "ledger_pkey"
     ),
     "revive of 10": guard(
         first(operators.retry_dead(SCHEMA, [ENDED + 10 * n for n in range(1, 11)], now=NOW)),
-        600, "dead_pkey", "ledger_pkey", "job_pkey",
+        700, "dead_pkey", "ledger_pkey", "job_pkey",
     ),
     "purge of 100 by time": guard(
         operators.purge_dead(SCHEMA, before=NOW, limit=100), 3_500, "dead_died_at", "ledger_pkey", "job_pkey"
@@ -166,8 +162,10 @@ GUARDS = {
 }  # fmt: skip
 
 # One look at a view whose joins must also serve people who read all of it: of a ledger whose statistics say
-# that it is empty it may take the wrong index, until the next analyze.
-NOT_GUARDED = {("find a ready job", "of an emptied table"), ("find an ended job", "of an emptied table")}
+# that it is empty it may take the wrong index, until the next analyze; before Postgres 16 also with none.
+FINDS = ("find a ready job", "find an ended job")
+NOT_GUARDED = {(name, "of an emptied table") for name in FINDS}
+NOT_GUARDED_BEFORE_16 = {(name, "none") for name in FINDS}
 
 
 @pytest.mark.parametrize(
@@ -176,6 +174,8 @@ NOT_GUARDED = {("find a ready job", "of an emptied table"), ("find an ended job"
 def test_a_statement_touches_a_few_blocks_of_millions(
     connection: psycopg.Connection[Any], name: str, statistics: Statistics
 ) -> None:
+    if connection.info.server_version < 160000 and (name, statistics) in NOT_GUARDED_BEFORE_16:
+        pytest.skip("this Postgres may take the wrong index until it has statistics")
     guarded = GUARDS[name]
     plan = explained(connection, guarded.statement, statistics)
     assert plan.scanned & BIG == set()

@@ -8,7 +8,6 @@ from typing import Any
 
 import psycopg
 import pytest
-from psycopg.conninfo import make_conninfo
 
 from engine.backlog import NOW
 from engine.plans import Statistics, explained
@@ -18,6 +17,7 @@ from holdfast.postgres.statement import Statement
 from holdfast.storage import flows, operators
 from holdfast.storage.flows import Fence, Wait, Writing
 from holdfast.storage.session import plan_as_written
+from support.databases import a_copy
 from support.engine import SCHEMA
 
 MANY = 200_000
@@ -57,16 +57,12 @@ select n + {MANY + 1000}, n, '2026-01-01Z', 'succeeded', 1, true, 'default', 'ma
 
 @pytest.fixture(scope="module")
 def connection(server_dsn: str, template: str) -> Iterator[psycopg.Connection[Any]]:
-    name = "flow_plans"
-    with psycopg.connect(server_dsn, autocommit=True) as admin:
-        admin.execute(f'create database {name} template "{template}" strategy file_copy')
-        with psycopg.connect(make_conninfo(server_dsn, dbname=name), autocommit=True) as connection:
-            connection.execute(_FILL.encode())
-            connection.execute("analyze")
-            run_on_blocking(connection, plan_as_written())
-            connection.execute("set statement_timeout = '30s'")
-            yield connection
-        admin.execute(f"drop database {name} with (force)")
+    with a_copy(server_dsn, template, "flow_plans") as connection:
+        connection.execute(_FILL.encode())
+        connection.execute("analyze")
+        run_on_blocking(connection, plan_as_written())
+        connection.execute("set statement_timeout = '30s'")
+        yield connection
 
 
 def fence(number: int = 1) -> Fence:

@@ -5,6 +5,7 @@ import select
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import count
+from typing import Any
 
 import psycopg
 from psycopg import sql
@@ -19,7 +20,7 @@ class Copies:
 
     def __init__(self, dsn: str, template: str, making: "Errand", dropping: "Errand") -> None:
         self._dsn = dsn
-        self._template = sql.Identifier(template)
+        self._template = template
         self._making = making
         self._dropping = dropping
         self._names = (f"test_{number}" for number in count(1))
@@ -48,13 +49,28 @@ class Copies:
 
     def _make(self) -> str:
         name = next(self._names)
-        create = sql.SQL("create database {} template {} strategy file_copy")
-        self._making.begin(create.format(sql.Identifier(name), self._template), f"copying {name}")
+        self._making.begin(_copied(self._making.connection, self._template, name), f"copying {name}")
         return name
 
     def _drop(self, name: str, test: str) -> None:
         drop = sql.SQL("drop database {} with (force)")
         self._dropping.begin(drop.format(sql.Identifier(name)), f"dropping {name}, left behind by {test}")
+
+
+@contextmanager
+def a_copy(server_dsn: str, template: str, name: str) -> Iterator[psycopg.Connection[Any]]:
+    """A connection to a copy that the tests of a module share."""
+    with psycopg.connect(server_dsn, autocommit=True) as admin:
+        admin.execute(_copied(admin, template, name))
+        with psycopg.connect(make_conninfo(server_dsn, dbname=name), autocommit=True) as connection:
+            yield connection
+        admin.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
+
+
+def _copied(connection: psycopg.Connection[Any], template: str, name: str) -> sql.Composed:
+    create = sql.SQL("create database {} template {}").format(sql.Identifier(name), sql.Identifier(template))
+    # Before 15 files were always copied, and there was no word for it.
+    return create + sql.SQL(" strategy file_copy" if connection.info.server_version >= 150000 else "")
 
 
 class Errand:
@@ -63,21 +79,21 @@ class Errand:
     """
 
     def __init__(self, connection: psycopg.Connection) -> None:
-        self._connection = connection
+        self.connection = connection
         self._what = ""
 
     def begin(self, statement: sql.Composed, what: str) -> None:
         self.wait()
         self._what = what
-        self._connection.pgconn.send_query(statement.as_bytes(self._connection))
+        self.connection.pgconn.send_query(statement.as_bytes(self.connection))
 
     def wait(self) -> None:
-        pgconn = self._connection.pgconn
+        pgconn = self.connection.pgconn
         if pgconn.transaction_status == TransactionStatus.ACTIVE and not _is_readable(pgconn.socket):
             # A connection whose making was cancelled is closed with its object, and until the server gives it
             # up no database can be dropped.
             gc.collect()
-        for result in self._connection.wait(fetch_many(pgconn)):
+        for result in self.connection.wait(fetch_many(pgconn)):
             if result.status == ExecStatus.FATAL_ERROR:
                 error = error_from_result(result)
                 error.add_note(self._what)

@@ -17,9 +17,10 @@ with clock as materialized (
 ), in_ready as materialized (
   select r.segment, r.place
     from asked a
+   cross join unnest('{0,1,2,3,4,5,6,7,8,9}'::smallint[]) as p (priority)
    cross join lateral (
      select segment, ctid as place from {schema}.ready
-      where queue = a.queue and priority = any('{0,1,2,3,4,5,6,7,8,9}'::smallint[]) and job = a.job
+      where queue = a.queue and priority = p.priority and job = a.job
         for update skip locked) r
 ), in_scheduled as materialized (
   select s.place

@@ -8,9 +8,10 @@ with asked as materialized (
   select r.segment, r.place
     from asked a
    cross join lateral (select queue from {schema}.job where id = a.job offset 0) j
+   cross join unnest('{0,1,2,3,4,5,6,7,8,9}'::smallint[]) as p (priority)
    cross join lateral (
      select segment, ctid as place from {schema}.ready
-      where queue = j.queue and priority = any('{0,1,2,3,4,5,6,7,8,9}'::smallint[]) and job = a.job
+      where queue = j.queue and priority = p.priority and job = a.job
         for update skip locked) r
 ), in_scheduled as materialized (
   select s.place
