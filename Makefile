@@ -4,8 +4,10 @@ PYTHON ?= python3
 BIN := .venv/bin
 # How many processes run the tests, each with a Postgres of its own.
 JOBS ?= 2
+# Which older Postgres test-postgres runs them on.
+MAJOR ?= 14
 
-.PHONY: help demo test test-machine check lint types layers bench bench-flows bench-peers bench-soak schema lock clean
+.PHONY: help demo test test-postgres test-machine check lint types layers bench bench-flows bench-peers bench-soak schema lock clean
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 16
@@ -23,6 +25,10 @@ demo: .venv/ready  ## a small shop on a private Postgres; KEEP=1 leaves it runni
 
 test: .venv/ready  ## the tests that need only python3 and make
 	@$(BIN)/python -m pytest -m "not machine" --numprocesses $(JOBS) $(ARGS)
+
+test-postgres: .venv/ready  ## the tests on an older Postgres: MAJOR=14 to 17
+	@scripts/install-postgres $(MAJOR)
+	@HOLDFAST_PG_BIN=$(CURDIR)/.postgres/$(MAJOR)/bin $(BIN)/python -m pytest -m "not machine" --numprocesses $(JOBS) $(ARGS)
 
 test-machine: .venv/ready  ## the tests that need more (see scripts/install-machine-tools)
 	@$(BIN)/python -m pytest -m machine --numprocesses $(JOBS) $(ARGS)
@@ -68,5 +74,5 @@ lock: .venv/ready  ## pin the newest versions, with hashes and without the addre
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
 		--no-emit-find-links --extra embedded --extra fast --group bench --upgrade pyproject.toml -o requirements-bench.lock
 
-clean:  ## forget .venv and every cache
-	@rm -rf .venv .venv-bench .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+clean:  ## forget .venv, older Postgres and every cache
+	@rm -rf .venv .venv-bench .postgres .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

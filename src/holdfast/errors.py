@@ -34,6 +34,7 @@ HoldfastError
 ├── TransactionEnded             a block that commits by itself was left in another transaction than its own
 ├── ProcessDied                  the child process of an attempt ended before its handler did
 ├── SchemaError                  code and database do not fit
+│   ├── ServerTooOld             this version of Postgres is older than the oldest that is served
 │   ├── SchemaOutdated           the database is behind: run "holdfast migrate"
 │   ├── SchemaNotFound           what a statement names is not there: another database, or not migrated;
 │   │                            a StatementFailed too
@@ -320,6 +321,12 @@ class SchemaError(HoldfastError):
 def _migrate(schema: str) -> str:
     """The command that helps, for this schema."""
     return "holdfast migrate" if schema == "holdfast" else f"holdfast migrate --schema {schema}"
+
+
+class ServerTooOld(SchemaError):
+    def __init__(self, *, found: str, oldest: int) -> None:
+        self.found, self.oldest = found, oldest
+        super().__init__(f"this server is Postgres {found}, Holdfast needs {oldest} or later: upgrade it")
 
 
 class SchemaOutdated(SchemaError):

@@ -12,10 +12,12 @@ from holdfast.errors import (
     MigrationBlocked,
     MigrationFailed,
     SchemaError,
+    ServerTooOld,
     StatementFailed,
     WrongConnection,
 )
 from holdfast.postgres.dsn import Dsn
+from holdfast.postgres.migrations import standing
 from holdfast.postgres.migrations.migration import Migration
 from holdfast.postgres.migrations.runner import migrate, own_connection
 from holdfast.postgres.migrations.standing import look
@@ -43,6 +45,15 @@ def bodies(conn: psycopg.Connection, schema: Schema = TRIAL) -> list[str]:
 
 def has_schema(conn: psycopg.Connection, schema: Schema = TRIAL) -> bool:
     return bool(conn.execute("select 1 from pg_namespace where nspname = %s", [schema.name]).fetchone())
+
+
+def test_a_server_that_is_too_old_is_refused_before_anything_is_made(
+    conn: psycopg.Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(standing, "OLDEST_SERVER", 99)
+    with pytest.raises(ServerTooOld, match=r"^this server is Postgres \d\d\.\d+, Holdfast needs 99 or later"):
+        migrate(conn, TRIAL, migrations(tmp_path, NOTES))
+    assert not has_schema(conn)
 
 
 @pytest.mark.requirement("S2.6")

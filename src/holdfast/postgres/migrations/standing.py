@@ -6,11 +6,14 @@ from dataclasses import dataclass
 import psycopg
 
 from holdfast.domain.versions import SchemaVersion, judge
+from holdfast.errors import ServerTooOld
 from holdfast.postgres.migrations import steps
 from holdfast.postgres.migrations.migration import Migration
 from holdfast.postgres.migrations.trouble import unforeseen
 from holdfast.postgres.migrations.version import NOT_CREATED, primary_message, refusal
 from holdfast.postgres.schema import Schema
+
+OLDEST_SERVER = 14
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,9 @@ class Standing:
 
 def look(conn: psycopg.Connection, schema: Schema, known: Sequence[Migration]) -> Standing:
     """Without a lock, and with no more rights than a worker has."""
+    if conn.info.server_version < OLDEST_SERVER * 10_000:
+        major, minor = divmod(conn.info.server_version, 10_000)
+        raise ServerTooOld(found=f"{major}.{minor}", oldest=OLDEST_SERVER)
     try:
         with conn.transaction():
             return Standing(schema, tuple(known), list_applied(conn, schema))
