@@ -28,7 +28,8 @@ test: .venv/ready  ## the tests that need only python3 and make
 
 test-postgres: .venv/ready  ## the tests on an older Postgres: MAJOR=14 to 17
 	@scripts/install-postgres $(MAJOR)
-	@HOLDFAST_PG_BIN=$(CURDIR)/.postgres/$(MAJOR)/bin $(BIN)/python -m pytest -m "not machine" --numprocesses $(JOBS) $(ARGS)
+	@HOLDFAST_PG_BIN=$(CURDIR)/.postgres/$(MAJOR)/bin $(BIN)/python -m pytest -m "not machine" --numprocesses $(JOBS) \
+		--ignore-glob='tests/test_benchmarks*' $(ARGS)
 
 test-machine: .venv/ready  ## the tests that need more (see scripts/install-machine-tools)
 	@$(BIN)/python -m pytest -m machine --numprocesses $(JOBS) $(ARGS)
