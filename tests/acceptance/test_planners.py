@@ -48,13 +48,13 @@ async def test_leaders_that_are_killed_and_frozen_lose_no_plan_and_fire_none_twi
             leader.thaw()
             leader.terminate()
             assert await leader.exit_code() == 0
+    for worker in alive:
+        await worker.stop()
     rows = books.run("select plan_time, job, decision from holdfast.plan order by plan_time")
     assert {later[0] - earlier[0] for earlier, later in pairwise(rows)} == {PERIOD}
     assert len({job for _, job, _ in rows}) == len(rows)
     assert {decision for _, _, decision in rows} <= {"fired", "caught_up"}
     assert books.value("select count(*) from holdfast.job") == len(rows)
-    for worker in alive:
-        await worker.stop()
 
 
 @pytest.mark.machine
