@@ -14,8 +14,9 @@ from engine.plans import Statistics, explained
 from holdfast.domain.job import NewJob, Policy
 from holdfast.postgres.borrowed import run_on_blocking
 from holdfast.postgres.statement import Statement
-from holdfast.storage import flows, operators
+from holdfast.storage import flows, flows_shown, machines, operators
 from holdfast.storage.flows import Fence, Wait, Writing
+from holdfast.storage.machines import Move
 from holdfast.storage.session import plan_as_written
 from support.databases import a_copy
 from support.engine import SCHEMA
@@ -129,6 +130,22 @@ GUARDS: dict[str, tuple[Statement[Any], int, set[str]]] = {
     "sweep": (flows.sweep(SCHEMA), 20_000, {"checkpoint_child", "wait_key"}),
     "emit": (flows.emit(SCHEMA, [("packed", None)], notify=True, now=NOW), 100, set()),
     "prune events": (flows.prune_events(SCHEMA, now=NOW), 20, {"event_keep_until"}),
+    "load of 10 machines": (
+        machines.load_steps(SCHEMA, range(1, 11), now=NOW),
+        120,
+        {"checkpoint_open"},
+    ),
+    "10 moves of machines": (
+        machines.move(SCHEMA, [Move(fence(n), "a", 1, "{}", "b", "{}") for n in range(1, 11)], now=NOW),
+        900,
+        {"lease_pkey", "job_pkey"},
+    ),
+    "the steps of a flow": (flows_shown.steps(SCHEMA, 77), 100, {"checkpoint_pkey", "wait_pkey"}),
+    "a page of 20 flows": (
+        flows_shown.flows(SCHEMA, known=["flow"], limit=20),
+        3_000,
+        {"checkpoint_pkey", "job_pkey", "waiting_pkey"},
+    ),
     "find a waiting flow": (operators.find(SCHEMA, 77), 150, {"waiting_pkey"}),
 }
 

@@ -18,11 +18,14 @@ with recursive begun as (
            order by id desc limit %(searched)s::int) latest
    where kind = any(%(known)s::text[])
 ), known as materialized (
-  select f.job
-    from (select job from begun union select id from recent) f
-   cross join lateral (select kind from {schema}.job where id = f.job offset 0) j
-   where %(kind)s::text is null or j.kind = %(kind)s::text
-   order by f.job desc
+  select job
+    from (select b.job
+            from begun b
+           cross join lateral (select kind from {schema}.job where id = b.job offset 0) j
+           where %(kind)s::text is null or j.kind = %(kind)s::text
+           union
+          select id from recent) f
+   order by job desc
    limit %(looks)s::int
 ), page as materialized (
   select j.*
