@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -59,6 +60,70 @@ async def test_a_commit_or_rollback_inside_is_refused_and_nothing_is_written(
             with pytest.raises(JobEnded, match=f"(?i)explicit {verb}.. forbidden"):
                 await (await pay.enqueue()).result("20s")
         assert observer.execute("select count(*) from paid").fetchone() == (0,)
+
+
+@pytest.mark.parametrize("is_caught", [True, False])
+@pytest.mark.parametrize("is_async", [True, False])
+async def test_a_second_block_inside_the_first_is_refused_as_it_would_complete_the_job_without_it(
+    dsn: str, is_async: bool, is_caught: bool
+) -> None:
+    app = App(dsn)
+    caught: tuple[type[Exception], ...] = (InvalidInput,) if is_caught else ()
+    with psycopg.connect(dsn, autocommit=True) as observer:
+        observer.execute("create table paid (what text)")
+
+        async def awaited(ctx: Context) -> None:
+            async with ctx.transaction() as conn:
+                await conn.execute("insert into paid values ('payment')")
+                with suppress(*caught):
+                    async with ctx.transaction() as other:
+                        await other.execute("insert into paid values ('audit')")
+
+        def plain(ctx: Context) -> None:
+            with ctx.transaction() as conn:
+                conn.execute("insert into paid values ('payment')")
+                with suppress(*caught), ctx.transaction() as other:
+                    other.execute("insert into paid values ('audit')")
+
+        function: Any = awaited if is_async else plain
+        pay = app.job(name="pay", retry=Retry(max_attempts=1))(function)
+        async with app, app.worker():
+            handle = await pay.enqueue()
+            if is_caught:
+                await handle.result("20s")
+            else:
+                with pytest.raises(JobEnded, match=r"InvalidInput.*is open: use its connection"):
+                    await handle.result("20s")
+        written = observer.execute("select array_agg(what) from paid").fetchone()
+        assert written == ((["payment"],) if is_caught else (None,))
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+async def test_a_block_that_was_rolled_back_may_be_followed_by_another(dsn: str, is_async: bool) -> None:
+    app = App(dsn)
+    with psycopg.connect(dsn, autocommit=True) as observer:
+        observer.execute("create table paid (what text)")
+
+        async def awaited(ctx: Context) -> None:
+            for what in ("first", "second"):
+                with suppress(KeyError):
+                    async with ctx.transaction() as conn:
+                        await conn.execute("insert into paid values (%s)", [what])
+                        if what == "first":
+                            raise KeyError(what)
+
+        def plain(ctx: Context) -> None:
+            for what in ("first", "second"):
+                with suppress(KeyError), ctx.transaction() as conn:
+                    conn.execute("insert into paid values (%s)", [what])
+                    if what == "first":
+                        raise KeyError(what)
+
+        function: Any = awaited if is_async else plain
+        pay = app.job(name="pay", retry=Retry(max_attempts=1))(function)
+        async with app, app.worker():
+            await (await pay.enqueue()).result("20s")
+        assert observer.execute("select array_agg(what) from paid").fetchone() == (["second"],)
 
 
 @pytest.mark.parametrize("is_async", [True, False])

@@ -46,9 +46,12 @@ class Completion:
         self._stack = ExitStack()
 
     async def __aenter__(self) -> Any:
-        self._check("begin a transaction")
-        block = committing(self._connection, self._database, self._complete)
-        return await self._async_stack.enter_async_context(block)
+        async with AsyncExitStack() as stack:
+            stack.enter_context(self._alone())
+            block = committing(self._connection, self._database, self._complete)
+            connection = await stack.enter_async_context(block)
+            self._async_stack = stack.pop_all()
+        return connection
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -64,9 +67,12 @@ class Completion:
         self._judge(await run_on(connection, self._statement()))
 
     def __enter__(self) -> Any:
-        self._check("begin a transaction")
-        block = committing_blocking(self._connection, self._blocking, self._complete_blocking)
-        return self._stack.enter_context(block)
+        with ExitStack() as stack:
+            stack.enter_context(self._alone())
+            block = committing_blocking(self._connection, self._blocking, self._complete_blocking)
+            connection = stack.enter_context(block)
+            self._stack = stack.pop_all()
+        return connection
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -80,6 +86,23 @@ class Completion:
     def _complete_blocking(self, connection: object) -> None:
         self._check("commit")
         self._judge(run_on_blocking(connection, self._statement()))
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """One block at a time: a second one inside of it would complete the job, and the first one's writes
+        would be refused behind it.
+        """
+        context = self._context
+        self._check("begin a transaction")
+        if context._is_in_transaction:  # noqa: SLF001  # the other half of one idea
+            raise InvalidInput(
+                "a transaction of this run is open: use its connection, as one commit completes the job"
+            )
+        context._is_in_transaction = True  # noqa: SLF001  # the other half of one idea
+        try:
+            yield
+        finally:
+            context._is_in_transaction = False  # noqa: SLF001  # the other half of one idea
 
     @contextmanager
     def _completing(self) -> Iterator[None]:

@@ -46,6 +46,7 @@ class Context:
     # Of the class until they are set: most runs never do.
     _state: dict[str, Any] | None = None
     _is_completed = False
+    _is_in_transaction = False
     _has_seen_stop = False
     _own_result: Encoded | None = None
     _own_outcome = "succeeded"
