@@ -5,13 +5,14 @@ import json
 import math
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from holdfast.domain.duration import compact, duration
 from holdfast.domain.per_job import PerJob
-from holdfast.errors import JobEnded, JobNotFound, ResultTimeout
+from holdfast.errors import InvalidInput, JobEnded, JobNotFound, ResultTimeout
 from holdfast.storage.operators import Found, find
 
 if TYPE_CHECKING:
@@ -75,6 +76,8 @@ class Handle(PerJob, Generic[R], frozen=True, gc=True):
         raise AssertionError("unreachable: _waits raises when time is up")
 
     def result_sync(self, timeout: str | timedelta | None = None) -> R:
+        """The same, blocking. Not for coroutines: the job may be one of the event loop that would wait."""
+        _refuse_on_a_loop()
         for wait in _waits(self.id, timeout):
             found = self._app.run_sync(find(self._app.schema, self.id))
             if _is_over(self.id, found):
@@ -127,6 +130,15 @@ def _is_over(job: int, found: list[Found]) -> bool:
         error = json.loads(row.error) if row.error else {}
         raise JobEnded(job=job, state=row.state, error=error)
     return row.state == "succeeded"
+
+
+def _refuse_on_a_loop() -> None:
+    with suppress(RuntimeError):  # there is none in this thread
+        asyncio.get_running_loop()
+        raise InvalidInput(
+            "result_sync() would stop the event loop of this thread, and with it every job that it runs: "
+            "use await handle.result()"
+        )
 
 
 def _waits(job: int, timeout: str | timedelta | None) -> Iterator[float]:

@@ -134,6 +134,16 @@ def test_arguments_that_another_version_may_know_wait_ten_minutes_without_an_att
     assert transition.failure == failure
 
 
+@given(runs, failures, st.timedeltas(timedelta(), UNDECODABLE_FOR - timedelta(microseconds=1)), lucks)
+def test_arguments_that_do_not_fit_are_tried_ever_more_slowly_whatever_the_jobs_policy(
+    run: Run, failure: Failure, age: timedelta, luck: float
+) -> None:
+    transition = decide(run, Undecodable(failure, age), luck)
+    assert isinstance(transition, Snooze)
+    assert timedelta(seconds=1) <= transition.delay <= timedelta(minutes=1)
+    assert transition.delay >= min(age / 6, timedelta(minutes=1))
+
+
 @pytest.mark.requirement("S4.20")
 @given(runs, lucks)
 def test_a_stopping_worker_releases_and_never_fails(run: Run, luck: float) -> None:

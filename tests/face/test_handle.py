@@ -163,7 +163,21 @@ async def test_a_wait_is_a_length_with_its_unit(app: App) -> None:
     with pytest.raises(InvalidInput, match="timeout is 10"):
         await handle.result(10)  # type: ignore[arg-type]  # as an untyped caller may
     with pytest.raises(InvalidInput, match="timeout is 10"):
-        handle.result_sync(10)  # type: ignore[arg-type]  # as an untyped caller may
+        await asyncio.to_thread(handle.result_sync, 10)  # type: ignore[arg-type]  # as an untyped caller may
+
+
+async def test_a_coroutine_that_would_block_its_own_event_loop_is_told_to_await(app: App) -> None:
+    @app.job
+    async def inner() -> str:
+        return "done"
+
+    @app.job(retry=Retry(max_attempts=1))
+    async def outer() -> str:
+        return (await inner.enqueue()).result_sync("20s")
+
+    async with app.worker():
+        with pytest.raises(JobEnded, match=r"use await handle.result"):
+            await (await outer.enqueue()).result("20s")
 
 
 class OutOfPaper(Exception):
@@ -283,7 +297,7 @@ async def test_a_job_that_is_known_by_its_id_has_a_handle(app: App) -> None:
         assert await buy.handle(known).result("20s") == Receipt(7, Decimal("9.90"))
         assert await app.handle(known).result("20s") == {"number": 7, "total": "9.90"}
     assert (await app.handle(known).status()).kind == "buy"
-    assert app.handle(known).result_sync("20s") == {"number": 7, "total": "9.90"}
+    assert await asyncio.to_thread(app.handle(known).result_sync, "20s") == {"number": 7, "total": "9.90"}
     with pytest.raises(JobNotFound):
         await buy.handle(999_999).status()
     with pytest.raises(InvalidInput):

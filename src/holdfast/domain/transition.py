@@ -23,6 +23,8 @@ from holdfast.domain.outcome import (
 )
 
 UNDECODABLE_FOR = timedelta(minutes=10)
+_SOONEST = timedelta(seconds=1)
+_LATEST = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +87,7 @@ def decide(run: Run, outcome: Outcome, luck: float) -> Transition:  # noqa: PLR0
             return _again(run, failure, delay, luck) if is_retryable else Fail(failure)
         case Undecodable(failure, age):
             # The attempt does not count: it is not the job that failed, but this version of the code.
-            is_early = age < UNDECODABLE_FOR
-            delay = _bounded(run.backoff.delay(run.attempt, luck))
-            return Snooze(delay, failure) if is_early else Fail(failure)
+            return Snooze(_patience(age, luck), failure) if age < UNDECODABLE_FOR else Fail(failure)
         case Snoozed(delay):
             return Snooze(_bounded(delay))
         case Released():
@@ -109,6 +109,13 @@ def _again(run: Run, failure: Failure, delay: timedelta | None, luck: float) -> 
     if failure.code in ("lease_lost", "stale_timeout"):
         return Fail(replace(failure, message=f"{failure.message}; attempts exhausted"))
     return Fail(failure)
+
+
+def _patience(age: timedelta, luck: float) -> timedelta:
+    """How long to wait for a version that fits. Not the job's own policy: no attempt is counted, so that its
+    delay would stay the first one, which may be none at all.
+    """
+    return min(max(age / 4 * (0.75 + luck / 2), _SOONEST), _LATEST)
 
 
 def _bounded(delay: timedelta) -> timedelta:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 BATCH = 500
 _RETRY_SECONDS = 0.2
+_AGAIN_SECONDS = 5.0
 
 _log = logging.getLogger("holdfast.worker")
 
@@ -107,7 +108,8 @@ class Settler:
     async def _apart(self, batch: list[Ending], error: Exception) -> None:
         """Something in this batch cannot be written: settle each run by itself, so that one bad row never
         holds up the others, nor ends the worker with all that it runs. The bad one ends as failed, with the
-        reason.
+        reason. If not even that can be written, such as without a right, it is kept: what was done is not
+        done again as long as somebody knows that it was.
         """
         failure = Failure(f"its outcome could not be stored: {error}", "handler_error")
         for number, ending in enumerate(batch):
@@ -122,7 +124,9 @@ class Settler:
                         return
                     _log.debug("run %d is settled otherwise: %s", ending.held.run, problem)
             else:
-                _log.error("run %d of job %d cannot be settled: %s", ending.held.run, ending.held.job, error)
+                run, job, seconds = ending.held.run, ending.held.job, _AGAIN_SECONDS
+                _log.error("run %d of job %d cannot be settled, again in %g s: %s", run, job, seconds, error)
+                asyncio.get_running_loop().call_later(seconds, self.put, ending)
 
     async def _save(self, batch: list[Ending], savings: dict[int, Saving]) -> None:
         for ending in batch:
