@@ -68,6 +68,7 @@ class App(Declaring):
         self.schema = read_schema(schema)
         self.readers = read_readers(readers)
         self._connections = Connections(dsn, self.schema, read_pool(pool))
+        self._left_behind: dict[int, float] = {}
         self.flows = FlowOperators(
             self.schema,
             self._connections,
@@ -238,6 +239,7 @@ class App(Declaring):
             emitter=Emitter(log_event, *self.readers),
             version=__version__,
             extras=self._extras(),
+            left_behind=self._left_behind,
         )
 
     def _extras(self) -> Extras:

@@ -4,6 +4,7 @@ import asyncio
 import gc
 import os
 import signal
+import threading
 from typing import Any
 
 import pytest
@@ -54,6 +55,34 @@ async def test_a_queue_runs_as_many_at_once_as_it_has_slots(app: App) -> None:
         for handle in await app.enqueue_many(work.call() for _ in range(20)):
             await handle.result(timeout="60s")
     assert most == 3
+
+
+async def test_a_thread_that_outlives_its_worker_is_not_begun_beside_by_the_next_one(
+    app: App, observer: Observer
+) -> None:
+    begun, go = threading.Semaphore(0), threading.Event()
+
+    @app.job
+    def stubborn() -> None:
+        begun.release()
+        go.wait(60)
+
+    async def is_put_off() -> bool:
+        return (await handle.status()).state == "scheduled"
+
+    try:
+        async with app.worker(grace="10ms"):
+            handle = await stubborn.enqueue()
+            assert await asyncio.to_thread(begun.acquire, timeout=60)
+        assert (await handle.status()).state == "ready"
+        async with app.worker(grace="10ms"):
+            await until(is_put_off)
+        assert not begun.acquire(blocking=False)
+        assert "still runs in this process" in observer.value(
+            "select error->>'message' from holdfast.ledger order by run desc limit 1"
+        )
+    finally:
+        go.set()
 
 
 async def test_the_block_ends_when_what_runs_has_ended(app: App) -> None:

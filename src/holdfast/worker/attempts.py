@@ -58,6 +58,7 @@ class Attempts:
         emitter: Emitter,
         complete: Complete,
         wake: Callable[[str], None],
+        outliving: Outliving,
     ) -> None:
         self._kinds = kinds
         self._callers = callers
@@ -73,7 +74,7 @@ class Attempts:
         self._hooking = Hooking(emitter)
         self._is_start_heard = True
         self.held: dict[int, Held] = {}
-        self._outliving = Outliving()
+        self._outliving = outliving
 
     def begin(self, worker: int, queue: str, rows: Sequence[ClaimRow]) -> None:
         """All runs of one claim, for which slots were taken."""

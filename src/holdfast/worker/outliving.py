@@ -20,11 +20,13 @@ _LONGEST = timedelta(minutes=5)
 
 
 class Outliving:
-    """Used on the event loop. Knows, by job, since when a thread goes on that was told to stop."""
+    """Used on the event loop. Knows, by job, since when a thread goes on that was told to stop: also one of
+    an earlier worker of the same app, as long as `since` is the same.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, since: dict[int, float]) -> None:
         self._loop = asyncio.get_running_loop()
-        self.since: dict[int, float] = {}
+        self.since = since
 
     async def end(self, held: Held, thread: "Future[Any]") -> None:
         """Wait for it; unless its run was taken away, or the process ends."""
@@ -47,16 +49,17 @@ class Outliving:
     def remember(self, held: Held, thread: "Future[Any]", then: Callable[[str], None]) -> None:
         """Until it ends; `then` gives the slot of its queue back."""
 
-        def ended() -> None:
+        def ended(_: "Future[Any]") -> None:
             self.since.pop(held.job, None)
-            then(held.queue)
+            self._on_loop(lambda: then(held.queue))
 
         self.since.setdefault(held.job, monotonic())
-        thread.add_done_callback(lambda _: self._on_loop(ended))
+        thread.add_done_callback(ended)
 
     def put_off(self, job: int) -> Snooze:
         """What happens to another run of such a job: it waits as long again as the thread has gone on for."""
-        since = timedelta(seconds=monotonic() - self.since[job])
+        now = monotonic()
+        since = timedelta(seconds=now - self.since.get(job, now))  # it may just have ended
         failure = Failure(
             "an earlier run, which was taken away, still runs in this process: plain functions cannot be "
             'stopped, see isolate="process"',

@@ -38,6 +38,7 @@ from holdfast.worker.held import Stop
 from holdfast.worker.keeper import LeaseKeeper
 from holdfast.worker.kind import Kinds, Style
 from holdfast.worker.options import WorkerOptions
+from holdfast.worker.outliving import Outliving
 from holdfast.worker.processes import Processes
 from holdfast.worker.service import running
 from holdfast.worker.settler import Settler
@@ -65,6 +66,7 @@ class Worker:
         emitter: Emitter,
         version: str,
         extras: Extras | None = None,
+        left_behind: dict[int, float] | None = None,
     ) -> None:
         self._dsn = dsn if isinstance(dsn, Dsn) else Dsn.parse(dsn)
         self._kinds = kinds
@@ -73,6 +75,7 @@ class Worker:
         self._emitter = emitter
         self._version = version
         self._extras = extras or Extras()
+        self._left_behind = {} if left_behind is None else left_behind
         self._id: int | None = None
         self._beginning_anew: asyncio.Task[None] | None = None
         self.stopping = Stopping()
@@ -99,6 +102,7 @@ class Worker:
                     emitter=self._emitter,
                     complete=self._completing(connections),
                     wake=lambda name: connections.notifier.tell({name}),
+                    outliving=Outliving(self._left_behind),
                 )
                 leader = self._leader(calm)
                 fetcher = self._fetcher(hot, slots, attempts, settler, leader)
