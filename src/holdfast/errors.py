@@ -71,8 +71,11 @@ class InvalidConnectionString(InvalidInput):
 class UnsupportedScheme(InvalidConnectionString):
     def __init__(self, scheme: str) -> None:
         self.scheme = scheme
+        base, _, driver = scheme.partition("+")
+        is_ours = driver and base.lower().startswith("postgres")
+        wrong = f"names a driver of SQLAlchemy: leave +{driver} out" if is_ours else "is not Postgres"
         super().__init__(
-            f'"{scheme}://" is not Postgres: use postgresql://user@host/database, '
+            f'"{scheme}://" {wrong}: use postgresql://user@host/database, '
             'or key=value pairs such as "host=localhost dbname=shop"'
         )
 
@@ -162,7 +165,10 @@ class DuplicateJob(HoldfastError):
 class JobNotFound(HoldfastError, LookupError):
     def __init__(self, job: int) -> None:
         self.job = job
-        super().__init__(f"there is no job {job}: it was never enqueued, or pruned after its retention")
+        super().__init__(
+            f"there is no job {job}: it was never enqueued, what enqueues it is not committed yet, or it was "
+            "pruned after its retention"
+        )
 
 
 class JobEnded(HoldfastError):

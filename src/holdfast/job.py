@@ -33,6 +33,9 @@ class Call(PerJob, Generic[R_co], frozen=True, gc=True):
     job: NewJob
     on_conflict: OnConflict = "existing"
 
+    def __repr__(self) -> str:
+        return f"<Call of {self.kind.name}>"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:

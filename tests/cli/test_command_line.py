@@ -100,6 +100,26 @@ def test_a_database_that_is_not_named_or_cannot_be_is_a_wrong_call_of_every_comm
     assert "hidden" not in line
 
 
+INTERRUPTED = """
+import sys
+
+class Impatient:
+    def find_spec(self, name, path=None, target=None):
+        if name == "holdfast.cli.group":
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Impatient())
+from holdfast.cli import main
+sys.exit(main(["version"]))
+"""
+
+
+def test_ctrl_c_before_a_command_has_begun_ends_in_one_line() -> None:
+    command = [sys.executable, "-c", INTERRUPTED]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "holdfast: interrupted\n")
+
+
 def every_command(group: click.Group, path: str) -> Iterator[tuple[str, click.Command]]:
     for name, command in group.commands.items():
         yield f"{path} {name}", command

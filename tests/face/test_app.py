@@ -78,6 +78,11 @@ def test_what_is_given_wins_over_the_environment(
         ("", InvalidConnectionString, r"is empty: use postgresql://user@host/database"),
         (" ", InvalidConnectionString, "is empty"),
         ("mysql://mia:secret@host/shop", UnsupportedScheme, '"mysql://" is not Postgres: use postgresql://'),
+        (
+            "postgresql+asyncpg://mia:secret@host/shop",
+            UnsupportedScheme,
+            r"leave \+asyncpg out: use postgresql://",
+        ),
         ("=", InvalidConnectionString, "cannot be read"),
         (
             "host=h pool_max_conns=0",

@@ -68,8 +68,8 @@ class Typed:
             return self._decoder.decode(text)
         except Exception as error:
             raise StoredUndecodable(
-                f"{what} does not fit its type any more: {complaint(error)}. Its definition has probably "
-                f"changed since it was kept. Kept: {quoted(text)}",
+                f"{what} does not fit its type: {complaint(error)}. It was given as something else, or the "
+                f"definition has changed since. Kept: {quoted(text)}",
                 text=text,
             ) from error
 

@@ -71,8 +71,8 @@ def awaited(connection: object) -> AwaitedLibrary:
             return AWAITED[name]
         if name in BLOCKING:
             raise WrongConnection(
-                f"{described(connection)} is blocking: call the blocking variant (run_on_blocking, or the "
-                f"method that ends in _sync), or {INSTEAD_OF_BLOCKING[BLOCKING[name]]}"
+                f"{described(connection)} is blocking: call the method that ends in _sync, or "
+                f"{INSTEAD_OF_BLOCKING[BLOCKING[name]]}"
             )
     raise not_a_connection(connection)
 
@@ -84,8 +84,8 @@ def blocking(connection: object) -> BlockingLibrary:
             return BLOCKING[name]
         if name in AWAITED:
             raise WrongConnection(
-                f"{described(connection)} is awaited: call the awaited variant (run_on, or the method "
-                f"without _sync), or {INSTEAD_OF_AWAITED[AWAITED[name]]}"
+                f"{described(connection)} is awaited: call the method without _sync, or "
+                f"{INSTEAD_OF_AWAITED[AWAITED[name]]}"
             )
     raise not_a_connection(connection)
 
