@@ -62,6 +62,22 @@ async def test_a_commit_or_rollback_inside_is_refused_and_nothing_is_written(
         assert observer.execute("select count(*) from paid").fetchone() == (0,)
 
 
+async def test_a_plain_function_that_commits_past_its_timeout_has_raised_nothing(
+    dsn: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = App(dsn)
+
+    @app.job(timeout="50ms", retry=Retry(max_attempts=1))
+    def slow(ctx: Context) -> None:
+        with ctx.transaction() as conn:
+            while not ctx.is_cancelled:
+                conn.execute("select pg_sleep(0.01)")
+
+    async with app, app.worker():
+        await (await slow.enqueue()).result("20s")
+    assert "raised after" not in caplog.text
+
+
 @pytest.mark.parametrize("is_caught", [True, False])
 @pytest.mark.parametrize("is_async", [True, False])
 async def test_a_second_block_inside_the_first_is_refused_as_it_would_complete_the_job_without_it(

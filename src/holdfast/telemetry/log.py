@@ -50,7 +50,7 @@ class EventLog:
                 if logger.isEnabledFor(logging.DEBUG):
                     _line(logging.DEBUG, "attempt started", **_of(event.of))
             case AttemptEnded():
-                level = logging.ERROR if event.outcome in _BAD else logging.INFO
+                level = _level(event)
                 if logger.isEnabledFor(level):
                     _line(level, f"attempt {event.outcome}", **_of(event.of), **_ending(event))
             case LeaseLost():
@@ -105,6 +105,14 @@ class EventLog:
 
 
 log_event = EventLog()
+
+
+def _level(event: AttemptEnded) -> int:
+    if event.outcome in _BAD:
+        return logging.ERROR
+    # The job waits for code that it fits, which may never come.
+    is_misfit = event.failure is not None and event.failure.code == "decode_error"
+    return logging.WARNING if is_misfit else logging.INFO
 
 
 def _of(fact: AttemptFact) -> dict[str, object]:
