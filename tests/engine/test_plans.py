@@ -134,6 +134,9 @@ GUARDS = {
         chores.next_due(SCHEMA, since=NOW, now=NOW),
         150, "scheduled_run_at", "scheduled_deadline", *READY_DEADLINE,
     ),
+    "since when a job has not fitted": guard(
+        operators.misfit_for(SCHEMA, ENDED + 17, now=NOW), 20, "ledger_pkey"
+    ),
     "find a ready job": guard(operators.find(SCHEMA, 17), 250, "job_pkey", "ledger_pkey", "scheduled_pkey"),
     "find an ended job": guard(operators.find(SCHEMA, ENDED + 17), 250, "job_pkey", "ledger_pkey"),
     "history": guard(operators.history(SCHEMA, ENDED + 17), 60, "ledger_pkey"),

@@ -9,7 +9,7 @@ import pytest
 from holdfast.domain.backoff import CRAWLER, Fixed, from_json
 from holdfast.domain.failure import Failure
 from holdfast.domain.job import Policy
-from holdfast.domain.outcome import Failed, Outcome, Succeeded, Undecodable
+from holdfast.domain.outcome import Failed, Outcome, Snoozed, Succeeded, Undecodable
 from holdfast.domain.transition import Cancel, Complete, Fail, Release, Retry, Run, Snooze, decide
 from holdfast.storage import chores, operators, runs, workers
 from support.engine import SCHEMA, START, Engine
@@ -167,6 +167,32 @@ def test_arguments_that_this_code_cannot_read_cost_no_attempt_and_end_dead_with_
     act(engine, worker, again, Undecodable(unread, 15 * A_MINUTE))
     [dead] = engine.run(operators.dead_jobs(SCHEMA))
     assert (dead.job, dead.args, json.loads(dead.error or "")["code"]) == (bad, '{"v":2}', "decode_error")
+
+
+def test_a_misfit_lasts_since_the_first_of_those_that_came_one_after_the_other(engine: Engine) -> None:
+    """A flow of last year, or a job that was enqueued for next week, has the same ten minutes as any."""
+    job, worker = engine.enqueue(), engine.worker()
+    unread = Failure("cannot read it", "decode_error")
+
+    def lasting() -> timedelta | None:
+        return engine.one(operators.misfit_for(SCHEMA, job, now=engine.now))
+
+    def next_run() -> runs.ClaimRow:
+        engine.pass_time(A_MINUTE)
+        engine.one(chores.promote(SCHEMA, now=engine.now))
+        engine.run(runs.renew(SCHEMA, worker=worker, lease=A_MINUTE, runs=[], now=engine.now))
+        [claimed] = engine.claim(worker)
+        return claimed
+
+    assert lasting() is None
+    for expected in (timedelta(), A_MINUTE, 2 * A_MINUTE):
+        act(engine, worker, next_run(), Undecodable(unread))
+        assert lasting() == expected
+    act(engine, worker, next_run(), Snoozed(timedelta(seconds=1)))
+    assert lasting() is None
+    act(engine, worker, next_run(), Undecodable(unread))
+    engine.pass_time(A_MINUTE)
+    assert lasting() == A_MINUTE
 
 
 @pytest.mark.requirement("S1.25")

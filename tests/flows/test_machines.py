@@ -14,7 +14,7 @@ import pytest
 from flows.running import state_of, until, until_state, working
 from holdfast import App, Context, Done, Fail, Flow, Machine, Next, Retry, Snooze, Step
 from holdfast.errors import InvalidArguments, InvalidInput, JobEnded
-from holdfast.storage.operators import find, history, resume_dead
+from holdfast.storage.operators import find, history, misfit_for, resume_dead
 
 
 @dataclass
@@ -157,13 +157,21 @@ async def test_a_step_that_does_not_decode_is_parked_with_its_raw_text_and_resum
         handle = await Import.enqueue(Import.Download())
         await until_state(app, handle.id, "scheduled")
     with psycopg.connect(dsn) as connection:
-        # As if an older version had stored it, longer ago than a deploy takes.
+        # As if an older version had stored it, long ago.
         connection.execute(
             "update holdfast.checkpoint set value = '{\"lines\": 7}', written_at = now() - interval '1 day' "
             "where not is_done"
         )
         connection.execute("update holdfast.scheduled set run_at = now()")
+
+    async def is_put_off() -> bool:
+        return (await app.run(misfit_for(app.schema, handle.id)))[0] is not None
+
     async with working(app):
+        await until(is_put_off)
+        with psycopg.connect(dsn) as connection:
+            # As if that had been longer ago than a deploy takes.
+            connection.execute("update holdfast.ledger set finished_at = finished_at - interval '11 minutes'")
         await until_state(app, handle.id, "failed")
         found = (await app.run(find(app.schema, handle.id)))[0]
         error = json.loads(found.error or "")

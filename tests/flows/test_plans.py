@@ -131,7 +131,7 @@ GUARDS: dict[str, tuple[Statement[Any], int, set[str]]] = {
     "emit": (flows.emit(SCHEMA, [("packed", None)], notify=True, now=NOW), 100, set()),
     "prune events": (flows.prune_events(SCHEMA, now=NOW), 20, {"event_keep_until"}),
     "load of 10 machines": (
-        machines.load_steps(SCHEMA, range(1, 11), now=NOW),
+        machines.load_steps(SCHEMA, range(1, 11)),
         120,
         {"checkpoint_open"},
     ),

@@ -28,10 +28,12 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Undecodable:
-    """The arguments do not fit this version of the code; another version may know them. `age` of the job."""
+    """What is stored does not fit this version of the code; another version may know it. `lasting`: since it
+    was first found out.
+    """
 
     failure: Failure
-    age: timedelta
+    lasting: timedelta = timedelta()
 
 
 @dataclass(frozen=True, slots=True)

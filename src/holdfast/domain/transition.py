@@ -85,9 +85,10 @@ def decide(run: Run, outcome: Outcome, luck: float) -> Transition:  # noqa: PLR0
             return Complete(result, flag)
         case Failed(failure, delay, is_retryable):
             return _again(run, failure, delay, luck) if is_retryable else Fail(failure)
-        case Undecodable(failure, age):
+        case Undecodable(failure, lasting):
             # The attempt does not count: it is not the job that failed, but this version of the code.
-            return Snooze(_patience(age, luck), failure) if age < UNDECODABLE_FOR else Fail(failure)
+            is_early = lasting < UNDECODABLE_FOR
+            return Snooze(_patience(lasting, luck), failure) if is_early else Fail(failure)
         case Snoozed(delay):
             return Snooze(_bounded(delay))
         case Released():
@@ -111,11 +112,11 @@ def _again(run: Run, failure: Failure, delay: timedelta | None, luck: float) -> 
     return Fail(failure)
 
 
-def _patience(age: timedelta, luck: float) -> timedelta:
+def _patience(lasting: timedelta, luck: float) -> timedelta:
     """How long to wait for a version that fits. Not the job's own policy: no attempt is counted, so that its
     delay would stay the first one, which may be none at all.
     """
-    return min(max(age / 4 * (0.75 + luck / 2), _SOONEST), _LATEST)
+    return min(max(lasting / 4 * (0.75 + luck / 2), _SOONEST), _LATEST)
 
 
 def _bounded(delay: timedelta) -> timedelta:

@@ -87,7 +87,7 @@ def _judged(held: Held, error: BaseException) -> BaseException:
         case FlowDiverged():
             return CameTo(Failed(from_error(error, "flow_diverged"), is_retryable=False))
         case StoredUndecodable():
-            return CameTo(NotDecoded(from_error(error, "decode_error"), held.age))
+            return CameTo(NotDecoded(from_error(error, "decode_error")))
         case StepFailed() if error.is_kept:
             cause = error.__cause__
             failure = failure_of(cause) if isinstance(cause, Exception) else from_error(error)

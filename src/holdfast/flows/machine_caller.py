@@ -83,13 +83,12 @@ class Machines:
             stored = await self._loads.put(held.job)
         except AWAY as error:
             raise Interrupted(error) from error
-        age = held.age if stored is None else stored.age
         try:
             name, fields = signature.first(first) if stored is None else (stored.name, stored.fields)
             kind = signature.kind_named(name, fields)
             return Standing(kind, kind.decode(fields), fields, 1 if stored is None else stored.place)
         except Undecodable as error:
-            raise CameTo(NotDecoded(from_error(error, "decode_error"), age)) from error
+            raise CameTo(NotDecoded(from_error(error, "decode_error"))) from error
 
     async def _run(self, held: Held, context: Context, standing: Standing) -> Any:
         steps = self._steps[held.run] = Steps(self._threads)

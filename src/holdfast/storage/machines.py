@@ -18,7 +18,6 @@ class StoredStep(NamedTuple):
     name: str
     place: int
     fields: str
-    age: timedelta
 
 
 class Move(NamedTuple):
@@ -42,9 +41,9 @@ _LOAD = statement("machine_load", StoredStep, is_repeatable=True)
 _NEXT = statement("machine_next", Moved)
 
 
-def load_steps(schema: Schema, jobs: Sequence[int], *, now: datetime | None = None) -> Statement[StoredStep]:
+def load_steps(schema: Schema, jobs: Sequence[int]) -> Statement[StoredStep]:
     """Where machines stand; those at their first step are left out."""
-    return _LOAD.with_params(schema, jobs=number_array(jobs), now=now)
+    return _LOAD.with_params(schema, jobs=number_array(jobs))
 
 
 def move(schema: Schema, moves: Sequence[Move], *, now: datetime | None = None) -> Statement[Moved]:

@@ -17,7 +17,7 @@ from holdfast.domain.job import (
 from holdfast.errors import InvalidInput
 from holdfast.postgres.conversation import Conversation, ask
 from holdfast.postgres.schema import Schema
-from holdfast.postgres.statement import Statement
+from holdfast.postgres.statement import Statement, StatementFile
 from holdfast.storage.runs import Retention
 from holdfast.storage.statements import statement
 
@@ -106,6 +106,7 @@ _DEAD_LIST = statement("dead_list", DeadJob, is_repeatable=True)
 _DEAD_REVIVE = statement("dead_revive", Answered)
 _DEAD_PURGE = statement("dead_purge", int)
 _FIND = statement("find", Found, is_repeatable=True)
+_MISFIT: StatementFile[timedelta | None] = statement("misfit", lambda lasting: lasting, is_repeatable=True)
 _HISTORY = statement("history", LedgerEntry, is_repeatable=True)
 
 
@@ -289,6 +290,11 @@ def find(schema: Schema, job: int) -> Statement[Found]:
     """One job with its state; no row when there is no such job any more."""
     check_ids([job])
     return _FIND.with_params(schema, job=job)
+
+
+def misfit_for(schema: Schema, job: int, *, now: datetime | None = None) -> Statement[timedelta | None]:
+    """For how long what is stored of a job has not fitted the code; None: it has, the last time."""
+    return _MISFIT.with_params(schema, job=job, now=now)
 
 
 def history(schema: Schema, job: int) -> Statement[LedgerEntry]:

@@ -5,8 +5,10 @@ arguments, call the handler, judge what it came to, decide what follows, settle.
 import asyncio
 import math
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
+from datetime import timedelta
 from functools import partial
 from time import monotonic
 from typing import Any
@@ -15,7 +17,7 @@ from holdfast.domain.backoff import from_json
 from holdfast.domain.outcome import Cancelled, Failed, Outcome
 from holdfast.domain.outcome import Undecodable as NotDecoded
 from holdfast.domain.transition import SUCCESS, Run, Transition, decide
-from holdfast.errors import InvalidInput, Undecodable
+from holdfast.errors import DatabaseError, InvalidInput, Undecodable
 from holdfast.storage.runs import Answer, ClaimRow, Saving
 from holdfast.telemetry.events import AttemptEnded, AttemptStarted, Emitter, StillRunning
 from holdfast.telemetry.events import LeaseLost as LeaseWasLost
@@ -59,6 +61,7 @@ class Attempts:
         complete: Complete,
         wake: Callable[[str], None],
         outliving: Outliving,
+        misfit_for: Callable[[int], Awaitable[timedelta | None]],
     ) -> None:
         self._kinds = kinds
         self._callers = callers
@@ -75,6 +78,7 @@ class Attempts:
         self._is_start_heard = True
         self.held: dict[int, Held] = {}
         self._outliving = outliving
+        self._misfit_for = misfit_for
 
     def begin(self, worker: int, queue: str, rows: Sequence[ClaimRow]) -> None:
         """All runs of one claim, for which slots were taken."""
@@ -160,6 +164,8 @@ class Attempts:
         thread: Future[Any] | None = None
         try:
             outcome, error = await self._outcome(held, context, caller)
+            if isinstance(outcome, NotDecoded):
+                outcome = await self._dated(held, outcome)
             thread = caller.left_behind(held)
             if thread is not None and not context._is_completed:  # noqa: SLF001  # as below
                 await self._outliving.end(held, thread)
@@ -198,7 +204,7 @@ class Attempts:
         try:
             arguments = held.kind.signature.decode(held.row.args)
         except Undecodable as error:
-            return NotDecoded(from_error(error, "decode_error"), held.age), error
+            return NotDecoded(from_error(error, "decode_error")), error
         current.set(context)
         if self._is_start_heard:
             self._emitter.emit(AttemptStarted(held.fact))
@@ -214,6 +220,12 @@ class Attempts:
             is_stopped = held.stop in _ON_REQUEST and not isinstance(error, Ask)
             return stopped(held, error) if is_stopped else raised(held, error), error
         return returned(held, result)
+
+    async def _dated(self, held: Held, misfit: NotDecoded) -> NotDecoded:
+        """With how long it has not fitted. What cannot be told now is asked of the next run."""
+        with suppress(DatabaseError, asyncio.CancelledError):
+            return NotDecoded(misfit.failure, await self._misfit_for(held.job) or timedelta())
+        return misfit
 
     @staticmethod
     def _decided(held: Held, outcome: Outcome) -> Transition:

@@ -60,12 +60,6 @@ class Held:
         self._fact: AttemptFact | None = None
 
     @property
-    def age(self) -> timedelta:
-        """How old the job was when this run began."""
-        # Not by subtraction: times of one zone are subtracted by the clock on its walls, which DST sets.
-        return timedelta(seconds=self.row.started_at.timestamp() - self.row.created_at.timestamp())
-
-    @property
     def took(self) -> timedelta:
         """How long ago this run began."""
         return timedelta(seconds=monotonic() - self.began)

@@ -22,6 +22,7 @@ from holdfast.postgres.migrations.version import explained, read_version
 from holdfast.postgres.notification import Gap, Notified
 from holdfast.postgres.schema import Schema
 from holdfast.storage.migrations import known_version
+from holdfast.storage.operators import misfit_for
 from holdfast.storage.runs import Heartbeat, Settlement, renew, settle_surely
 from holdfast.storage.workers import register, retire
 from holdfast.telemetry.events import Emitter, WorkerStarted, WorkerStopped, WorkerWasLost
@@ -103,6 +104,7 @@ class Worker:
                     complete=self._completing(connections),
                     wake=lambda name: connections.notifier.tell({name}),
                     outliving=Outliving(self._left_behind),
+                    misfit_for=lambda job: calm.run_one(misfit_for(self._schema, job)),
                 )
                 leader = self._leader(calm)
                 fetcher = self._fetcher(hot, slots, attempts, settler, leader)
