@@ -82,7 +82,11 @@ class Declared:
         )
 
     def _encoded(self) -> str:
-        return self.kind.signature.encode((), dict(self.args or {}))
+        try:
+            return self.kind.signature.encode((), dict(self.args or {}))
+        except InvalidArguments as error:
+            problem = f'{error.problem}. Schedule "{self.name}" gives it args={dict(self.args or {})!r}'
+            raise InvalidArguments(error.function, error.parameter, problem) from None
 
 
 class Declarer:
