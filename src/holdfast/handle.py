@@ -26,7 +26,7 @@ FINAL = frozenset({"succeeded", "failed", "cancelled", "expired"})
 
 @dataclass(frozen=True, slots=True)
 class JobStatus:
-    """Where a job stands."""
+    """Where a job stands. `flag`: why one that has succeeded has no result, if it could not be kept."""
 
     id: int
     kind: str
@@ -39,6 +39,7 @@ class JobStatus:
     finished_at: datetime | None
     error: dict[str, Any] | None
     progress: dict[str, Any] | None
+    flag: str | None
 
     @property
     def is_final(self) -> bool:
@@ -119,6 +120,7 @@ def _status(job: int, found: list[Found]) -> JobStatus:
         row.finished_at,
         json.loads(row.error) if row.error else None,
         json.loads(row.progress) if row.progress else None,
+        row.flag,
     )
 
 

@@ -111,7 +111,8 @@ async def test_a_result_that_is_too_large_was_dropped_and_the_job_has_succeeded(
     async with app.worker():
         handles: list[Handle[Any]] = [await work.enqueue(), await strange.enqueue()]
         assert [await handle.result(timeout="60s") for handle in handles] == [None, None]
-    assert [job["flag"] for job in observer.jobs()] == ["result_too_large", "result_unencodable"]
+        flags = [(await handle.status()).flag for handle in handles]
+    assert flags == [job["flag"] for job in observer.jobs()] == ["result_too_large", "result_unencodable"]
     assert [job["state"] for job in observer.jobs()] == ["succeeded", "succeeded"]
 
 
