@@ -176,7 +176,7 @@ class Attempts:
         finally:
             self._free_slot(held, thread)
         if context._is_completed:  # noqa: SLF001  # it was settled in the handler's own transaction
-            if thread is not None:  # what was cut short is our waiting for it
+            if thread is not None and held.kind.style == "thread":  # what was cut short is our waiting for it
                 error = thread.exception() if thread.done() else None
             self._after_own_commit(held, context, error)
             return
