@@ -164,8 +164,13 @@ def key_values(facts: Mapping[str, object]) -> str:
 
 
 def _value(value: object) -> str:
-    text = str(value)
+    text = _encodable(str(value))
     return json.dumps(text, ensure_ascii=False) if not text or any(c in text for c in ' "=\n') else text
+
+
+def _encodable(text: str) -> str:
+    """Half of a surrogate pair, as an error's text may hold, would lose the whole line."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 class JsonFormatter(logging.Formatter):
@@ -183,4 +188,4 @@ class JsonFormatter(logging.Formatter):
             line |= {"message": record.getMessage(), **getattr(record, "holdfast_job", {})}
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
-        return json.dumps(line, ensure_ascii=False, default=str)
+        return _encodable(json.dumps(line, ensure_ascii=False, default=str))
