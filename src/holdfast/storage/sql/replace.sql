@@ -17,6 +17,7 @@ with clock as materialized (
 ), in_ready as materialized (
   select r.segment, r.place
     from asked a
+   -- By the whole key: before Postgres 17 an array of priorities may become a filter over the whole queue.
    cross join unnest('{0,1,2,3,4,5,6,7,8,9}'::smallint[]) as p (priority)
    cross join lateral (
      select segment, ctid as place from {schema}.ready
