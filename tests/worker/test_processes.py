@@ -120,13 +120,16 @@ async def test_an_error_that_cannot_be_rebuilt_has_a_stand_in_of_the_same_name(
     assert await run(processes, handlers.add, left=1, right=1) == 2
 
 
-@pytest.mark.parametrize("function", [handlers.unpicklable, handlers.huge])
+@pytest.mark.parametrize(
+    ("function", "flag"),
+    [(handlers.unpicklable, "result_unencodable"), (handlers.huge, "result_too_large")],
+)
 async def test_a_result_that_cannot_travel_is_dropped_and_the_job_is_done(
-    processes: Processes, function: Callable[..., Any], caplog: pytest.LogCaptureFixture
+    processes: Processes, function: Callable[..., Any], flag: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     attempt = Run.of(function)
     result = await attempt.on(processes)
-    assert attempt.held.kind.signature.encode_result(result).flag == "result_unencodable"
+    assert attempt.held.kind.signature.encode_result(result).flag == flag
     assert "its result stays in the child process" in caplog.text
     assert len(children()) == 1
 

@@ -8,9 +8,18 @@ import msgspec
 
 from holdfast.codec.hooks import to_json_types
 from holdfast.domain.json_text import holds_nul
-from holdfast.domain.result import bounded
+from holdfast.domain.result import Flag, bounded
 
 encoder = msgspec.json.Encoder(enc_hook=to_json_types)
+
+
+class NotBrought:
+    """In place of a result that stayed in a child process, with the flag that says why. No dataclass: those
+    can be encoded.
+    """
+
+    def __init__(self, flag: Flag) -> None:
+        self.flag = flag
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +46,7 @@ def stored(value: Any, decoder: msgspec.json.Decoder[Any] | None, *, limit: int)
         success = bounded(text, limit=limit)
         return Encoded(success.result, success.flag)
     except Exception:  # noqa: BLE001  # a job that is done stays done, whatever the code of its result does
-        return Encoded(flag="result_unencodable")
+        return Encoded(flag=value.flag if isinstance(value, NotBrought) else "result_unencodable")
 
 
 def loses_number(value: Any, text: str) -> bool:

@@ -79,13 +79,14 @@ class Logged:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """The handler returned (`result` is a pickle, or `lost` says why it cannot be one) or raised. `state`
+    """The handler returned (`result` is a pickle, or `lost` says why it is not sent) or raised. `state`
     is JSON text if it was touched. A child that `is_spent` should not be used again.
     """
 
     run: int
     result: bytes | None = None
     lost: str | None = None
+    is_too_large: bool = False
     raised: Raised | None = None
     state: str | None = None
     is_spent: bool = False

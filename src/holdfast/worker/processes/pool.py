@@ -6,6 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, Self
 
+from holdfast.codec.result import NotBrought
 from holdfast.errors import InvalidInput, ProcessDied
 from holdfast.worker.context import Context
 from holdfast.worker.held import Held, Stop
@@ -18,12 +19,6 @@ from holdfast.worker.processes.values import dump, load
 # From being told to stop until being killed: enough to remove a temporary file, and short beside any timeout.
 GRACE_SECONDS = 0.5
 IDLE_SECONDS = 60.0
-
-
-class NotBrought:
-    """In place of a result that stayed in the child. Nothing can encode it, so it is flagged as any other
-    of that sort.
-    """
 
 
 class Processes:
@@ -134,7 +129,7 @@ class Processes:
             except Exception as error:  # noqa: BLE001  # a user's class may do anything
                 lost = f"it cannot be unpickled here ({type(error).__name__}: {error})"
         context.log.warning("its result stays in the child process: %s", lost)
-        return NotBrought()
+        return NotBrought("result_too_large" if answer.is_too_large else "result_unencodable")
 
     def _take(self, memory_limit: int | None) -> Child:
         """The one that was used last, so that those in excess grow old."""

@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from queue import SimpleQueue
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, cast
@@ -172,8 +173,7 @@ class Serving:
             state = context.saved_state()
         except Exception as error:  # noqa: BLE001  # a handler may put anything into it
             return Ended(held.run, raised=Raised.of(_not_kept(error)))
-        pickled, lost = _pickled(result)
-        return Ended(held.run, result=pickled, lost=lost, state=state)
+        return replace(_pickled(held.run, result), state=state)
 
     @staticmethod
     def _called(call: Call, held: Held, context: Context) -> Any:
@@ -230,15 +230,17 @@ def _is_about_memory(error: BaseException | None) -> bool:
     )
 
 
-def _pickled(result: object) -> tuple[bytes | None, str | None]:
+def _pickled(run: int, result: object) -> Ended:
     """What cannot travel is dropped: the job is done, and not done again for its receipt."""
     try:
         data = dump(result)
+    except MemoryError:
+        return Ended(run, lost="there is no memory to pickle it", is_too_large=True)
     except Exception as error:  # noqa: BLE001  # a user's class may do anything
-        return None, f"it cannot be pickled ({type(error).__name__}: {error})"
+        return Ended(run, lost=f"it cannot be pickled ({type(error).__name__}: {error})")
     if len(data) > RESULT_LIMIT:
-        return None, f"it takes {len(data):,} bytes"
-    return data, None
+        return Ended(run, lost=f"it takes {len(data):,} bytes", is_too_large=True)
+    return Ended(run, data)
 
 
 def _state_if_any(context: Context) -> str | None:
