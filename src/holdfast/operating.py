@@ -132,17 +132,17 @@ class DeadOperators:
     ) -> DeadJobs:
         return self._connections.hold_sync(self._list(queue, kind, before, limit), conn)
 
-    async def revive(self, jobs: Sequence[int], *, conn: object = None) -> dict[int, str]:
-        """One more attempt for each, with what it saved: revived, duplicate (an active job holds its unique
-        key), unknown or busy.
+    async def resume(self, jobs: Sequence[int], *, conn: object = None) -> dict[int, str]:
+        """One more attempt for each, from where it stopped, with what it saved: resumed, duplicate (an active job
+        holds its unique key), unknown or busy.
         """
         return await self._connections.hold(operators.resume_dead(self._schema, jobs), conn)
 
-    def revive_sync(self, jobs: Sequence[int], *, conn: object = None) -> dict[int, str]:
+    def resume_sync(self, jobs: Sequence[int], *, conn: object = None) -> dict[int, str]:
         return self._connections.hold_sync(operators.resume_dead(self._schema, jobs), conn)
 
     async def retry(self, jobs: Sequence[int], *, conn: object = None) -> dict[int, str]:
-        """From the start, with all attempts and nothing saved. Answers as `revive`."""
+        """From the start, with all attempts and nothing saved: retried, duplicate, unknown or busy."""
         return await self._connections.hold(operators.retry_dead(self._schema, jobs), conn)
 
     def retry_sync(self, jobs: Sequence[int], *, conn: object = None) -> dict[int, str]:

@@ -126,7 +126,7 @@ def test_a_flow_is_shown_with_steps_waits_children_and_history(left: Left, capsy
     assert 'waits    for event "packed:1", until ' in text
     assert '{"reserved": 1}' in text
     text = "\n".join(lines(capsys, "show", str(left.machine)))
-    assert "sort     state machine" in text
+    assert "type     state machine" in text
     assert "went on to Parse" in text
     assert "✕ failed" in text
 

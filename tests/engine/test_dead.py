@@ -70,7 +70,7 @@ def test_the_dead_are_found_by_queue_and_kind(engine: Engine) -> None:
 @pytest.mark.requirement("S1.6")
 def test_a_resumed_job_has_one_more_attempt_with_what_it_saved(engine: Engine) -> None:
     job = die(engine)
-    assert engine.hold(operators.resume_dead(SCHEMA, [job], now=engine.now)) == {job: "revived"}
+    assert engine.hold(operators.resume_dead(SCHEMA, [job], now=engine.now)) == {job: "resumed"}
     found = engine.find(job)
     assert found is not None
     assert (found.state, found.attempt, found.error, found.finished_at) == ("ready", 2, None, None)
@@ -81,7 +81,7 @@ def test_a_resumed_job_has_one_more_attempt_with_what_it_saved(engine: Engine) -
 
 def test_a_job_that_begins_again_has_all_its_attempts_and_nothing_saved(engine: Engine) -> None:
     job = die(engine)
-    assert engine.hold(operators.retry_dead(SCHEMA, [job], now=engine.now)) == {job: "revived"}
+    assert engine.hold(operators.retry_dead(SCHEMA, [job], now=engine.now)) == {job: "retried"}
     worker = engine.worker()
     [claimed] = engine.claim(worker)
     assert (claimed.attempt, claimed.state) == (1, None)
@@ -91,20 +91,20 @@ def test_a_job_that_begins_again_has_all_its_attempts_and_nothing_saved(engine: 
     assert outcomes == [("failed", False), ("succeeded", True)]
 
 
-def test_reviving_wakes_the_queue_and_answers_for_each(dsn: str, engine: Engine) -> None:
+def test_resuming_wakes_the_queue_and_answers_for_each(dsn: str, engine: Engine) -> None:
     job, alive = die(engine), engine.enqueue()
     with psycopg.connect(dsn, autocommit=True) as listener:
         listener.execute('listen "holdfast.ready"')
         answers = engine.hold(operators.retry_dead(SCHEMA, [job, job, alive, 999_999], now=engine.now))
         [told] = listener.notifies(timeout=10, stop_after=1)
         assert told.payload == "default"
-    assert answers == {job: "revived", alive: "unknown", 999_999: "unknown"}
+    assert answers == {job: "retried", alive: "unknown", 999_999: "unknown"}
 
 
-def test_a_job_that_was_revived_behind_its_deadline_is_expired_and_not_run(engine: Engine) -> None:
+def test_a_job_that_was_resumed_behind_its_deadline_is_expired_and_not_run(engine: Engine) -> None:
     job = die(engine, deadline_at=START + A_MINUTE)
     engine.pass_time(A_MINUTE)
-    assert engine.hold(operators.retry_dead(SCHEMA, [job], now=engine.now)) == {job: "revived"}
+    assert engine.hold(operators.retry_dead(SCHEMA, [job], now=engine.now)) == {job: "retried"}
     assert engine.claim(engine.worker()) == []
     assert engine.one(chores.expire(SCHEMA, now=engine.now)).moved == 1
     assert engine.state(job) == "expired"
@@ -129,7 +129,7 @@ def test_a_purge_before_a_time_goes_in_passes_oldest_first(engine: Engine) -> No
     assert [engine.find(job) is None for job in jobs] == [True] * 3 + [False] * 2
 
 
-def test_revive_and_purge_skip_what_somebody_holds(dsn: str, engine: Engine) -> None:
+def test_resume_and_purge_skip_what_somebody_holds(dsn: str, engine: Engine) -> None:
     job = die(engine)
     with Engine.on(dsn) as other, other.connection.transaction():
         other.connection.execute("select from holdfast.dead for update")

@@ -151,7 +151,7 @@ GUARDS = {
     "dead list of 20": guard(
         operators.dead_jobs(SCHEMA, limit=20), 300, "dead_died_at", "job_pkey", "ledger_pkey"
     ),
-    "revive of 10": guard(
+    "resume of 10": guard(
         first(operators.retry_dead(SCHEMA, [ENDED + 10 * n for n in range(1, 11)], now=NOW)),
         700, "dead_pkey", "ledger_pkey", "job_pkey",
     ),

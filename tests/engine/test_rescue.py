@@ -97,7 +97,7 @@ def test_a_job_that_must_not_run_again_after_a_loss_fails_and_waits_for_an_opera
     shown = engine.find(job)
     assert shown is not None
     assert (shown.state, json.loads(shown.error or "")["code"]) == ("failed", "lease_lost")
-    assert engine.hold(operators.resume_dead(SCHEMA, [job], now=engine.now)) == {job: "revived"}
+    assert engine.hold(operators.resume_dead(SCHEMA, [job], now=engine.now)) == {job: "resumed"}
     assert [row.attempt for row in engine.claim(engine.worker())] == [2]
 
 

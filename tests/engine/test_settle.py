@@ -194,7 +194,7 @@ def test_a_misfit_lasts_since_the_first_of_those_that_came_one_after_the_other(e
     engine.pass_time(A_MINUTE)
     assert lasting() == A_MINUTE
     assert act(engine, worker, next_run(), Undecodable(unread, 11 * A_MINUTE)).outcome == "failed"
-    assert engine.hold(operators.resume_dead(SCHEMA, [job], now=engine.now)) == {job: "revived"}
+    assert engine.hold(operators.resume_dead(SCHEMA, [job], now=engine.now)) == {job: "resumed"}
     assert lasting() is None
 
 

@@ -120,7 +120,7 @@ def test_a_dead_job_whose_key_is_held_by_now_stays_dead_and_nothing_fails(engine
     assert engine.hold(operators.retry_dead(SCHEMA, [first.job], now=engine.now)) == {first.job: "duplicate"}
     assert (engine.state(first.job), engine.state(second.job)) == ("failed", "ready")
     engine.hold(operators.cancel(SCHEMA, [second.job], now=engine.now))
-    assert engine.hold(operators.retry_dead(SCHEMA, [first.job], now=engine.now)) == {first.job: "revived"}
+    assert engine.hold(operators.retry_dead(SCHEMA, [first.job], now=engine.now)) == {first.job: "retried"}
     assert enqueue(engine, keyed()) == [(first.job, False)]
 
 

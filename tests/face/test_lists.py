@@ -53,7 +53,7 @@ def test_a_page_begins_before_something_that_such_a_list_can_hold(
 def test_jobs_are_named_by_a_list_of_their_ids(jobs: Any, blocking_app: App) -> None:
     """Not by a generator: it would be used up by the first look at it."""
     app = blocking_app
-    for verb in (app.cancel_sync, app.dead.revive_sync, app.dead.retry_sync):
+    for verb in (app.cancel_sync, app.dead.resume_sync, app.dead.retry_sync):
         with pytest.raises(InvalidInput, match=r"is no job id: give|is no list of job ids: give"):
             verb(jobs)
     if jobs is not None:

@@ -68,7 +68,7 @@ def test_a_pause_on_the_callers_transaction_is_rolled_back_with_it(blocking_app:
     assert blocking_app.queues.list_sync() == []
 
 
-async def test_the_dead_are_listed_revived_retried_and_purged(
+async def test_the_dead_are_listed_resumed_retried_and_purged(
     app: App, work: Job[[int], int], observer: Observer
 ) -> None:
     handles = [await work.enqueue(number) for number in (-1, -2, -3)]
@@ -88,8 +88,8 @@ async def test_the_dead_are_listed_revived_retried_and_purged(
     page = await app.dead.list(limit=2)
     assert [*page, *app.dead.list_sync(before=page[-1])] == dead
     assert await app.dead.list(queue="other") == []
-    assert await app.dead.revive([first, 999_999]) == {first: "revived", 999_999: "unknown"}
-    assert app.dead.retry_sync([second]) == {second: "revived"}
+    assert await app.dead.resume([first, 999_999]) == {first: "resumed", 999_999: "unknown"}
+    assert app.dead.retry_sync([second]) == {second: "retried"}
     assert observer.job(second)["state"] == "ready"
     assert await app.dead.purge([third]) == 1
     with pytest.raises(InvalidInput, match="name the dead jobs"):

@@ -42,7 +42,7 @@ def short(error: dict[str, Any] | None) -> str:
 
 def facts(record: FlowRecord) -> Iterator[tuple[str, str]]:
     """What `show` says, line by line."""
-    yield "sort", "state machine" if record.is_machine else "flow"
+    yield "type", "state machine" if record.is_machine else "flow"
     if record.args:
         yield "args", ", ".join(f"{name}={_json(value)}" for name, value in record.args.items())
     yield "queue", record.queue

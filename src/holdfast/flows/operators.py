@@ -109,7 +109,7 @@ def _show(schema: Schema, flow: int) -> Conversation[FlowRecord]:
 
 def _resume(schema: Schema, flow: int) -> Conversation[None]:
     answers = yield from resume_dead(schema, [flow])
-    yield from _check_revived(schema, flow, answers[flow])
+    yield from _check_taken_up(schema, flow, answers[flow])
 
 
 def _retry(schema: Schema, flow: int, step: str | None) -> Conversation[None]:
@@ -121,15 +121,15 @@ def _retry(schema: Schema, flow: int, step: str | None) -> Conversation[None]:
             answer = yield from retry_from(schema, flow, step)
             if answer == "unknown" and record.state == "failed":
                 raise StepNotFound(flow, step, done=[each.name for each in record.steps])
-            yield from _check_revived(schema, flow, "unknown" if answer == "alive" else answer)
+            yield from _check_taken_up(schema, flow, "unknown" if answer == "alive" else answer)
             return
     answers = yield from retry_dead(schema, [flow])
-    yield from _check_revived(schema, flow, answers[flow])
+    yield from _check_taken_up(schema, flow, answers[flow])
 
 
-def _check_revived(schema: Schema, flow: int, answer: str) -> Conversation[None]:
+def _check_taken_up(schema: Schema, flow: int, answer: str) -> Conversation[None]:
     """Raised inside the transaction: what was changed so far is not."""
-    if answer == "revived":
+    if answer in ("resumed", "retried"):
         return
     found = yield from ask(find(schema, flow))
     if not found:

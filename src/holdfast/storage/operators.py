@@ -103,7 +103,7 @@ _PAUSE = statement("pause", Paused)
 _RESUME = statement("resume", str)
 _QUEUE_LIST = statement("queue_list", QueueRow, is_repeatable=True)
 _DEAD_LIST = statement("dead_list", DeadJob, is_repeatable=True)
-_DEAD_REVIVE = statement("dead_revive", Answered)
+_DEAD_TO_READY = statement("dead_to_ready", Answered)
 _DEAD_PURGE = statement("dead_purge", int)
 _FIND = statement("find", Found, is_repeatable=True)
 _MISFIT: StatementFile[timedelta | None] = statement("misfit", lambda lasting: lasting, is_repeatable=True)
@@ -148,26 +148,26 @@ def resume_dead(
 ) -> Conversation[dict[int, str]]:
     """Give dead jobs one more attempt, counted on from where they stopped, with what they saved.
 
-    Answers revived, duplicate, unknown or busy.
+    Answers resumed, duplicate, unknown or busy.
     """
-    return (yield from _revive(schema, jobs, from_start=False, fresh=False, now=now))
+    return (yield from _to_ready(schema, jobs, from_start=False, fresh=False, now=now))
 
 
 def retry_dead(
     schema: Schema, jobs: Sequence[int], *, now: datetime | None = None
 ) -> Conversation[dict[int, str]]:
-    """Let dead jobs begin again, with all attempts and nothing saved. Answers as `resume_dead`."""
-    return (yield from _revive(schema, jobs, from_start=True, fresh=True, now=now))
+    """Let dead jobs begin again, with all attempts and nothing saved. Answers retried, duplicate, unknown or busy."""
+    return (yield from _to_ready(schema, jobs, from_start=True, fresh=True, now=now))
 
 
 def refresh_dead(
     schema: Schema, jobs: Sequence[int], *, now: datetime | None = None
 ) -> Conversation[dict[int, str]]:
-    """Let dead jobs go on with what they saved and all attempts. Answers as `resume_dead`."""
-    return (yield from _revive(schema, jobs, from_start=False, fresh=True, now=now))
+    """Let dead jobs go on with what they saved and all attempts. Answers retried, duplicate, unknown or busy."""
+    return (yield from _to_ready(schema, jobs, from_start=False, fresh=True, now=now))
 
 
-def _revive(
+def _to_ready(
     schema: Schema, jobs: Sequence[int], *, from_start: bool, fresh: bool, now: datetime | None
 ) -> Conversation[dict[int, str]]:
     """Unique keys are taken in order by one statement. Asked again for some of the jobs in the same
@@ -178,7 +178,7 @@ def _revive(
     return (
         yield from _until_found(
             jobs,
-            lambda left: _DEAD_REVIVE.with_params(
+            lambda left: _DEAD_TO_READY.with_params(
                 schema,
                 jobs=left,
                 from_start=from_start,

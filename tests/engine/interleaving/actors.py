@@ -181,7 +181,7 @@ def _run(row: runs.ClaimRow) -> Run:
 
 
 class Operator:
-    """Cancels, reprioritises, pauses, revives and purges, one or several at a time."""
+    """Cancels, reprioritises, pauses, resumes and purges, one or several at a time."""
 
     def __init__(self, party: Party, town: Town, luck: Random) -> None:
         self.party, self.town, self.luck = party, town, luck

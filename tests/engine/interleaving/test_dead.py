@@ -1,4 +1,4 @@
-"""A dead job is revived, purged and pruned by several at once."""
+"""A dead job is resumed, purged and pruned by several at once."""
 
 import pytest
 
@@ -6,30 +6,30 @@ from engine.interleaving.scenes import FAIL, RETRY, YEAR, dead, running
 from engine.interleaving.story import Story
 
 
-def test_a_prune_steps_over_a_dead_job_that_is_being_revived(story: Story) -> None:
+def test_a_prune_steps_over_a_dead_job_that_is_being_resumed(story: Story) -> None:
     operator, leader = story.parties(2)
     job = dead(operator)
     leader.pass_time(YEAR)
     operator.begin()
-    assert operator.resume_dead(job) == "revived"
+    assert operator.resume_dead(job) == "resumed"
     assert leader.prune() == 0
     operator.commit()
     assert leader.prune() == 0
     assert leader.state(job) == "ready"
 
 
-def test_a_prune_takes_a_dead_job_whose_revival_was_rolled_back(story: Story) -> None:
+def test_a_prune_takes_a_dead_job_whose_resume_was_rolled_back(story: Story) -> None:
     operator, leader = story.parties(2)
     job = dead(operator)
     leader.pass_time(YEAR)
     operator.begin()
-    assert operator.resume_dead(job) == "revived"
+    assert operator.resume_dead(job) == "resumed"
     operator.rollback()
     assert leader.prune() == 1
     assert operator.resume_dead(job) == "unknown"
 
 
-def test_a_revival_that_meets_a_prune_says_busy_and_then_unknown(story: Story) -> None:
+def test_a_resume_that_meets_a_prune_says_busy_and_then_unknown(story: Story) -> None:
     operator, leader = story.parties(2)
     job = dead(operator)
     leader.pass_time(YEAR)
@@ -41,29 +41,29 @@ def test_a_revival_that_meets_a_prune_says_busy_and_then_unknown(story: Story) -
     assert operator.history(job) == []
 
 
-def test_of_two_revivals_at_once_one_counts(story: Story) -> None:
+def test_of_two_resumes_at_once_one_counts(story: Story) -> None:
     one, two = story.parties(2)
     job = dead(one)
     one.begin()
-    assert one.resume_dead(job) == "revived"
+    assert one.resume_dead(job) == "resumed"
     assert two.resume_dead(job) == "busy"
     one.commit()
     assert two.resume_dead(job) == "unknown", "it is not dead any more"
     assert [row.job for row in two.claim(two.worker())] == [job]
 
 
-def test_a_purge_steps_over_a_dead_job_that_is_being_revived(story: Story) -> None:
+def test_a_purge_steps_over_a_dead_job_that_is_being_resumed(story: Story) -> None:
     operator, other = story.parties(2)
     job = dead(operator)
     operator.begin()
-    assert operator.resume_dead(job) == "revived"
+    assert operator.resume_dead(job) == "resumed"
     assert other.purge_dead(job) == 0
     operator.commit()
     assert other.purge_dead(job) == 0
     assert other.state(job) == "ready"
 
 
-def test_a_revival_that_meets_a_purge_says_busy_and_then_unknown(story: Story) -> None:
+def test_a_resume_that_meets_a_purge_says_busy_and_then_unknown(story: Story) -> None:
     operator, other = story.parties(2)
     job = dead(operator)
     other.begin()

@@ -19,7 +19,7 @@ from support.engine import SCHEMA
 
 CROWD: list[MakeActor] = [Caller] * 4 + [Worker] * 4 + [Operator] * 2 + [Leader] * 2
 
-# Prune deletes what the ledger says: a copy of each line, and of each ending that a revival took back.
+# Prune deletes what the ledger says: a copy of each line, and of each ending that a resume took back.
 WITNESS = """
 create table witness (job bigint not null, endings int not null, runs int not null);
 create function witness() returns trigger language plpgsql as $$

@@ -154,15 +154,15 @@ def test_a_dead_job_that_waited_for_its_key_stays_dead_when_a_new_one_has_it(sto
     job = dead(operator, unique_key="invoice 7")
     caller.begin()
     new = caller.unique("invoice 7")
-    revival = story.starts(operator, lambda: operator.resume_dead(job)).waits_for(caller)
+    resume = story.starts(operator, lambda: operator.resume_dead(job)).waits_for(caller)
     caller.commit()
-    assert revival.answer() == "duplicate"
+    assert resume.answer() == "duplicate"
     assert operator.state(job) == "failed"
     assert operator.key_holder("invoice 7") == new.job
 
 
 @pytest.mark.requirement("S2.11")
-def test_a_revival_that_asks_again_takes_no_key_out_of_order(story: Story) -> None:
+def test_a_resume_that_asks_again_takes_no_key_out_of_order(story: Story) -> None:
     """It has the second key by then: waiting for the first, which a caller has who waits for the second,
     was a deadlock.
     """
@@ -172,7 +172,7 @@ def test_a_revival_that_asks_again_takes_no_key_out_of_order(story: Story) -> No
     operator.begin()
     with mark.holding("select from holdfast.dead where job = %s for update", first):
         rows = operator.run(next(talk))
-    assert dict(rows) == {first: "moving", second: "revived"}
+    assert dict(rows) == {first: "moving", second: "resumed"}
     caller.begin()
     caller.unique("a")
     enqueue = story.starts(caller, lambda: caller.unique("b")).waits_for(operator)
@@ -184,29 +184,29 @@ def test_a_revival_that_asks_again_takes_no_key_out_of_order(story: Story) -> No
 
 
 @pytest.mark.requirement("S2.11")
-def test_a_revival_that_found_nobody_asks_again_with_keys(story: Story) -> None:
+def test_a_resume_that_found_nobody_asks_again_with_keys(story: Story) -> None:
     operator, mark = story.party(), story.party()
     job = dead(operator, unique_key="a")
     talk = operators.resume_dead(SCHEMA, [job], now=operator.now)
     with mark.holding("select from holdfast.dead where job = %s for update", job):
         rows = operator.run(next(talk))
     assert dict(rows) == {job: "moving"}
-    assert dict(operator.run(talk.send(rows))) == {job: "revived"}
+    assert dict(operator.run(talk.send(rows))) == {job: "resumed"}
 
 
 @pytest.mark.requirement("S2.11")
-def test_an_enqueue_that_waited_for_a_revival_is_given_the_revived_job(story: Story) -> None:
+def test_an_enqueue_that_waited_for_a_resume_is_given_the_resumed_job(story: Story) -> None:
     caller, operator = story.caller(), story.party()
     job = dead(operator, unique_key="invoice 7")
     operator.begin()
-    assert operator.resume_dead(job) == "revived"
+    assert operator.resume_dead(job) == "resumed"
     enqueue = story.starts(caller, lambda: caller.unique("invoice 7")).waits_for(operator)
     operator.commit()
     assert enqueue.answer() == (job, False)
 
 
 @pytest.mark.requirement("S2.11")
-def test_an_enqueue_that_saw_a_left_behind_key_respects_that_its_job_was_revived_meanwhile(
+def test_an_enqueue_that_saw_a_left_behind_key_respects_that_its_job_was_resumed_meanwhile(
     story: Story,
 ) -> None:
     caller, operator, mark = story.caller(), story.party(), story.party()
@@ -216,6 +216,6 @@ def test_an_enqueue_that_saw_a_left_behind_key_respects_that_its_job_was_revived
     )
     with blocking_ids(mark):
         enqueue = story.starts(caller, lambda: caller.unique("invoice 7")).waits_for(mark)
-        assert operator.resume_dead(job) == "revived"
+        assert operator.resume_dead(job) == "resumed"
     assert enqueue.answer() == (job, False)
     assert operator.state(job) == "ready"

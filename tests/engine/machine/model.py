@@ -120,7 +120,7 @@ class Model(Lives):
             job.place = replace(job.place, segment=self.ring.current)
         return "changed"
 
-    def revive(self, id_: int, *, from_start: bool) -> str:
+    def take_up_again(self, id_: int, *, from_start: bool) -> str:
         job = self.jobs.get(id_)
         if job is None or not job.is_dead:
             return "unknown"
@@ -133,7 +133,7 @@ class Model(Lives):
         attempt = 0 if from_start else min(job.place.attempt, job.new.policy.max_attempts - 1)
         job.place = Ready(attempt, self.ring.current)
         job.entries = [replace(entry, is_final=False) for entry in job.entries]
-        return "revived"
+        return "retried" if from_start else "resumed"
 
     def purge(self, jobs: Sequence[int]) -> int:
         dead = [id_ for id_ in jobs if id_ in self.jobs and self.jobs[id_].is_dead]

@@ -45,10 +45,10 @@ class Operating(Core):
 
     @precondition(lambda self: bool(dead_jobs(self)))
     @rule(asked=some_of(dead_jobs) | some_of(all_jobs), from_start=st.booleans())
-    def revive(self, asked: list[int], *, from_start: bool) -> None:
+    def take_up_again(self, asked: list[int], *, from_start: bool) -> None:
         verb = operators.retry_dead if from_start else operators.resume_dead
         answers = self.engine.hold(verb(SCHEMA, asked, now=self.now))
-        assert answers == {job: self.model.revive(job, from_start=from_start) for job in sorted(asked)}
+        assert answers == {job: self.model.take_up_again(job, from_start=from_start) for job in sorted(asked)}
 
     @precondition(lambda self: bool(dead_jobs(self)))
     @rule(asked=some_of(dead_jobs) | some_of(all_jobs))

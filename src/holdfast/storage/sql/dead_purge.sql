@@ -1,6 +1,6 @@
 -- Delete dead jobs with all that is known of them: those named, or with NULL those that died before %(before)s, at
 -- most %(limit)s at once, oldest first; ask again until the answer is short.
--- Never waits: skips locked dead and ledger rows, as prune and revive do, and jobs whose left-behind unique key
+-- Never waits: skips locked dead and ledger rows, as prune, resume and retry do, and jobs whose left-behind unique key
 -- somebody has locked.
 with dead as materialized (
   select d.job, d.place

@@ -1,9 +1,9 @@
--- Let dead jobs run again with what they saved: with one more attempt after those that were counted, or with all
--- attempts (fresh); or from the start, with all attempts and nothing saved.
+-- Let dead jobs run again. Resume: with what they saved and one more attempt after those that were counted. Retry (fresh):
+-- with all attempts, and from the start (from_start) with nothing saved.
 -- Locks dead and ledger rows, skipping locked ones, so that it never waits for prune. A unique key is taken
 -- again, as enqueue_unique does; a job whose key an active one holds by now stays dead. Without %(with_keys)s no
 -- key is taken and no job touched that has one.
--- Answers for each job: revived, duplicate, unknown, or moving (ask again in a new statement).
+-- Answers for each job: resumed or retried, duplicate, unknown, or moving (ask again in a new statement).
 with clock as materialized (
   select coalesce(%(now)s::timestamptz, statement_timestamp()) as now
 ), asked as materialized (
@@ -53,7 +53,7 @@ with clock as materialized (
   select pg_notify('{schema_name}.ready', queue) from (select distinct queue from placed) q
 )
 select a.job,
-       case when c.job is not null then 'revived'
+       case when c.job is not null then case when %(fresh)s::boolean then 'retried' else 'resumed' end
             when l.job is not null then 'duplicate'
             when not exists (select from {schema}.dead d where d.job = a.job) then 'unknown'
             else 'moving'
