@@ -40,8 +40,7 @@ def command_lines(text: str) -> Iterator[str]:
     yield from COMMAND.findall(text)
     for block in re.findall(r"```sh\n(.*?)```", text, re.DOTALL):
         yield from re.findall(r"^(?:[A-Z_]+=\S+ +)?(holdfast [^#>|\n]*)", block, re.MULTILINE)
-    for line in re.findall(r"^ExecStart=\S*/(holdfast .*)$", text, re.MULTILINE):
-        yield line
+    yield from re.findall(r"^ExecStart=\S*/(holdfast .*)$", text, re.MULTILINE)
     for listed in re.findall(r"^ *(?:command: |CMD )\[(.*)\]$", text, re.MULTILINE):
         yield " ".join(word.strip(' "') for word in listed.split(","))
 

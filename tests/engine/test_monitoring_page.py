@@ -1,4 +1,4 @@
-"""The queries of docs/how-to/monitor.md run as a role that can only read, and none of them reads a big table."""
+"""The queries of docs/how-to/monitor.md run as a role that can only read, and none reads a big table."""
 
 import re
 from collections.abc import Iterator
@@ -32,14 +32,16 @@ insert into holdfast.ready (job, attempt, priority, segment, queue, kind)
 select n, 0, n % 10, 9, 'old', 'gone' from generate_series({ROWS} + 1, 2 * {ROWS}) n;
 insert into holdfast.scheduled (job, run_at, attempt)
 select n, now() + n * interval '1 second', 1 from generate_series(1, {ROWS}) n;
-insert into holdfast.ledger (job, run, started_at, finished_at, worker, outcome, attempt, is_final, queue, kind)
+insert into holdfast.ledger
+       (job, run, started_at, finished_at, worker, outcome, attempt, is_final, queue, kind)
 select n, n, now(), now(), 1, 'failed', 1, true, 'mail', 'mail' from generate_series(1, {ROWS}) n;
 insert into holdfast.dead (job, run, died_at)
 select n, n, now() - n * interval '1 second' from generate_series(1, {ROWS}) n;
 insert into holdfast.counter (minute, queue, kind, outcome, runs, run_time)
 select now() - n * interval '1 minute', 'mail', 'mail', 'failed', 1, '1 s' from generate_series(1, {ROWS}) n;
 insert into holdfast.plan (schedule, scope, plan_time, decided_at, keep_until, decision)
-select 'report', '', now() - n * interval '1 minute', now(), now(), 'missed' from generate_series(1, {ROWS}) n;
+select 'report', '', now() - n * interval '1 minute', now(), now(), 'missed'
+  from generate_series(1, {ROWS}) n;
 """
 
 
