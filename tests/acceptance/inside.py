@@ -6,6 +6,7 @@ from typing import Any
 
 from acceptance.run_worker import options
 from holdfast import App, Retry
+from holdfast.job import Job
 from holdfast.worker.worker import Worker
 
 ONCE_MORE = Retry(max_attempts=2, backoff="0s")
@@ -25,3 +26,13 @@ def ledger(app: App, books: Any, job: int) -> list[dict[str, Any]]:
         f"select outcome::text, {', '.join(names[1:])} from holdfast.ledger where job = %s order by run", job
     )
     return [dict(zip(names, row, strict=True)) for row in rows]
+
+
+def noting(app: App) -> Job[[], None]:
+    """A job that does nothing, for an app that needs one."""
+
+    @app.job
+    async def note() -> None:
+        pass
+
+    return note

@@ -1,7 +1,8 @@
 """Statements of a worker held up where a test wants them, by locks of somebody else's."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 
 import psycopg
 
@@ -29,3 +30,30 @@ async def someone_waits(books: Books, for_what: str) -> None:
         " and datname = current_database() and pid <> pg_backend_pid()"
     )
     await until(lambda: books.run(question, f"%holdfast.{for_what} %"), f"{for_what} waits")
+
+
+@asynccontextmanager
+async def held_up(dsn: str, books: Books, table: str, *, seconds: float) -> AsyncIterator[None]:
+    """The renewal of a lease, whose row is the only one of this table, waits for so many seconds and gets
+    through; the next one finds the row locked until the block ends.
+    """
+    lock = f"select 1 from {table} for no key update".encode()
+    async with await psycopg.AsyncConnection.connect(dsn) as later:
+        async with await psycopg.AsyncConnection.connect(dsn) as first:
+            await first.execute(lock)
+            await _waiting(books, 1, "the renewal waits")
+            again = asyncio.create_task(later.execute(lock))
+            await _waiting(books, 2, "we wait behind it")
+            await asyncio.sleep(seconds)  # so much later comes the reply
+            await first.rollback()
+        await again
+        yield
+        await later.rollback()
+
+
+async def _waiting(books: Books, count: int, what: str) -> None:
+    question = (
+        "select count(*) from pg_stat_activity"
+        " where wait_event_type = 'Lock' and datname = current_database()"
+    )
+    await until(lambda: books.value(question) == count, what)

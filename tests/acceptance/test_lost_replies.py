@@ -68,7 +68,7 @@ async def test_a_settle_whose_reply_was_cut_off_is_known_to_have_settled(
     books.assert_balanced(1)
 
 
-@pytest.mark.requirement("S2.35", "S2.36")
+@pytest.mark.requirement("S2.35")
 async def test_a_transaction_cut_off_before_its_commit_is_rolled_back_and_run_again(
     dsn: str, shop: Any, books: Books, worker: WorkerProcess, proxy: Proxy
 ) -> None:
@@ -87,7 +87,7 @@ async def test_a_transaction_cut_off_before_its_commit_is_rolled_back_and_run_ag
     books.assert_effects_once(1)
 
 
-@pytest.mark.requirement("S2.35", "S2.36")
+@pytest.mark.requirement("S2.35")
 async def test_a_commit_whose_reply_was_cut_off_is_not_run_again(
     dsn: str, shop: Any, books: Books, worker: WorkerProcess, proxy: Proxy
 ) -> None:

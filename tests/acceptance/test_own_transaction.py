@@ -77,7 +77,7 @@ async def test_what_is_raised_inside_rolls_everything_back_and_is_tried_again(ds
     books.assert_balanced(2)
 
 
-@pytest.mark.requirement("S2.35", "S2.36")
+@pytest.mark.requirement("S2.35")
 async def test_what_is_raised_afterwards_is_logged_and_not_tried_again(
     dsn: str, books: Books, caplog: pytest.LogCaptureFixture
 ) -> None:

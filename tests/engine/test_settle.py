@@ -248,7 +248,7 @@ def test_a_run_that_was_taken_away_settles_nothing_even_before_anybody_has_the_j
     assert (engine.find(job), engine.history(job)) == (state, history)
 
 
-@pytest.mark.requirement("S0.10", "S0.11", "S0.24", "S4.21")
+@pytest.mark.requirement("S0.10", "S0.24", "S4.21")
 def test_after_a_takeover_the_old_holder_can_write_nothing_and_the_new_one_shows_nothing_of_it(
     engine: Engine,
 ) -> None:

@@ -218,6 +218,7 @@ async def test_being_cut_off_again_and_again_is_answered_with_growing_waits(
     assert backoff.failures == [1, 2, 3]
 
 
+@pytest.mark.requirement("S2.43")
 def test_the_waits_between_tries_never_exceed_five_seconds() -> None:
     backoff = Listener(Dialer(""))._backoff
     assert max(backoff.delay(failures, 0.999) for failures in range(1, 100)) == timedelta(seconds=5)

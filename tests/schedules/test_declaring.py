@@ -36,6 +36,14 @@ async def declare(app: App, dsn: str, heard: Heard) -> None:
         await declarer.once()
 
 
+REFUSES_BAD = """
+create function refuse() returns trigger language plpgsql as
+$$ begin raise exception 'no room'; end $$;
+create trigger refuse before insert on holdfast.schedule for each row when (new.name = 'bad')
+execute function refuse()
+"""
+
+
 def app_with(dsn: str, name: str = "report", **options: Any) -> App:
     app = App(dsn)
 
@@ -106,7 +114,6 @@ async def test_a_declaration_that_was_removed_is_shown_as_orphaned_until_somebod
         assert await app.schedules.list() == [], "one that is only said to be still declared stays deleted"
 
 
-@pytest.mark.requirement("S3.12")
 async def test_one_that_cannot_be_written_is_told_and_holds_up_no_other(
     dsn: str, books: Books, heard: Heard
 ) -> None:
@@ -344,3 +351,29 @@ async def test_thousands_of_scopes_fire_in_one_pass_and_refreshing_them_writes_n
     before = books.value("select sum(xmin::text::bigint) from holdfast.schedule_scope")
     await again(app, books, dsn, heard)
     assert books.value("select sum(xmin::text::bigint) from holdfast.schedule_scope") == before
+
+
+@pytest.mark.requirement("S3.12")
+async def test_one_that_the_database_refuses_is_told_and_tried_again_while_the_others_go_on(
+    dsn: str, books: Books
+) -> None:
+    """A running worker, and an error that is nobody's mistake in the declaration."""
+    books.rows(REFUSES_BAD)
+    heard = Heard()
+    app = App(dsn, readers=[heard.events.append])
+
+    @app.schedule(every="1d")
+    @app.job
+    async def bad() -> None: ...
+
+    @app.schedule(every="100ms")
+    @app.job
+    async def good() -> None: ...
+
+    async with app, app.worker():
+        await until(lambda: books.rows("select 1 from holdfast.plans where state = 'succeeded'"))
+        assert books.rows("select name from holdfast.schedule") == [("good",)]
+        await until(lambda: heard.of(ScheduleFailed))
+        assert {event.schedule for event in heard.of(ScheduleFailed)} == {"bad"}
+        books.rows("drop trigger refuse on holdfast.schedule")
+        await until(lambda: books.rows("select 1 from holdfast.schedule where name = 'bad'"))

@@ -16,7 +16,7 @@ from support.engine import SCHEMA, Engine
 LONG = 600.0
 
 
-@pytest.mark.requirement("S3.4")
+@pytest.mark.requirement("S3.21")
 async def test_the_renewal_of_leadership_wakes_the_rescue_of_a_silent_worker(dsn: str) -> None:
     turns: asyncio.Queue[None] = asyncio.Queue()
 

@@ -33,6 +33,7 @@ logger = logging.getLogger("holdfast.worker")
 _LEVELS: dict[type[Event], int] = {AttemptStarted: logging.DEBUG, AttemptEnded: logging.INFO}
 _BAD = ("failed", "expired")
 _THREAD = 'plain functions cannot be stopped, see isolate="process"'
+_AT_LEAST_ONCE = "; the job may run again and repeat what this run did"
 _STUBBORN = "its handler caught the CancelledError, and must raise it again"
 
 
@@ -54,7 +55,7 @@ class EventLog:
                 if logger.isEnabledFor(level):
                     _line(level, f"attempt {event.outcome}", **_of(event.of), **_ending(event))
             case LeaseLost():
-                _line(logging.WARNING, f"lease lost, could not {event.doing}", **_of(event.of))
+                _line(logging.WARNING, f"lease lost, could not {event.doing}{_AT_LEAST_ONCE}", **_of(event.of))
             case StillRunning(fact, told, is_thread):
                 why = _THREAD if is_thread else _STUBBORN
                 _line(logging.WARNING, f"still running after its {told}: {why}", **_of(fact))

@@ -61,7 +61,7 @@ class Leader:
     async def run(self) -> None:
         try:
             while True:
-                until = await self._try()
+                until = await self._try(self._lease.total_seconds())
                 if until is not None:
                     await self._lead(until)
                 else:
@@ -69,14 +69,16 @@ class Leader:
         finally:
             await asyncio.shield(self._step_down())
 
-    async def _try(self) -> float | None:
-        """Until when we may believe to lead, counted from before we asked."""
+    async def _try(self, patience: float) -> float | None:
+        """Until when we may believe to lead, counted from before we asked; None: not now, or no answer within
+        so many seconds.
+        """
         worker = self._worker()
         if worker is None:
             return None
         sent_at = monotonic()
         try:
-            async with asyncio.timeout(self._lease.total_seconds()):
+            async with asyncio.timeout(patience):
                 answers = await self._database.run(lead(self._schema, worker=worker, lease=self._lease))
         except (DatabaseError, TimeoutError):
             return None
@@ -106,12 +108,14 @@ class Leader:
 
     async def _renew(self, until: float) -> None:
         """Until the lease could not be renewed in time, or somebody else has it."""
+        lease = self._lease.total_seconds()
         while True:
             await self._alarm.sleep(max((until - monotonic()) * 0.7, 0.05))
-            renewed = await self._try()
+            # A renewal that hangs must not keep the chores going past the lease.
+            renewed = await self._try(max(until - lease / 10 - monotonic(), 0.05))
             if renewed is not None:
                 until = renewed
-            elif monotonic() >= until - self._lease.total_seconds() / 5:
+            elif monotonic() >= until - lease / 5:
                 return
 
     async def _step_down(self) -> None:

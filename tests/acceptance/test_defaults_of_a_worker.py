@@ -1,0 +1,106 @@
+"""What a worker does by default, and what it does as it was told: read off the rows that it writes."""
+
+from datetime import timedelta
+
+import pytest
+
+from acceptance.books import Books, until
+from acceptance.inside import NO_MORE, noting
+from holdfast import App, Cancel, Context, Retention, WorkerOptions
+from holdfast.postgres.database import Database
+from holdfast.schedules.declared import TEND
+from holdfast.schedules.planner import chores as planning
+from holdfast.telemetry.events import Emitter
+from holdfast.worker.chores.duties import chores_of
+from support.engine import SCHEMA
+
+KEPT = "select outcome::text, keep_until - finished_at from holdfast.ledger where is_final"
+HOUR = timedelta(hours=1)
+
+
+async def of_every_ending(app: App, books: Books, options: WorkerOptions) -> dict[str, set[timedelta]]:
+    """How long a worker with these options lets the jobs of each ending be kept."""
+
+    @app.job
+    async def succeed() -> None: ...
+
+    @app.job
+    async def commit(ctx: Context) -> None:
+        async with ctx.transaction():
+            pass
+
+    @app.job(retry=NO_MORE)
+    async def fail() -> None:
+        raise RuntimeError("for good")
+
+    @app.job
+    async def give_up() -> None:
+        raise Cancel("not needed")
+
+    await succeed.using(queue="of nobody", deadline="1ms").enqueue()
+    async with app.worker(options=options):
+        for job in (succeed, commit, fail, give_up):
+            await job.enqueue()
+        await books.all_finished(5)
+    kept: dict[str, set[timedelta]] = {}
+    for outcome, length in books.run(KEPT):
+        kept.setdefault(outcome, set()).add(length)
+    return kept
+
+
+@pytest.mark.requirement("S3.7", "S4.22")
+async def test_finished_jobs_are_kept_for_a_day_three_days_or_thirty(dsn: str, books: Books) -> None:
+    async with App(dsn) as app:
+        assert await of_every_ending(app, books, WorkerOptions()) == {
+            "succeeded": {24 * HOUR},
+            "failed": {30 * 24 * HOUR},
+            "cancelled": {72 * HOUR},
+            "expired": {72 * HOUR},
+        }
+
+
+@pytest.mark.requirement("S4.22")
+async def test_finished_jobs_are_kept_for_as_long_as_the_worker_was_told(dsn: str, books: Books) -> None:
+    ours = Retention(succeeded=HOUR, dead=2 * HOUR, other=3 * HOUR)
+    async with App(dsn) as app:
+        assert await of_every_ending(app, books, WorkerOptions(retention=ours)) == {
+            "succeeded": {HOUR},
+            "failed": {2 * HOUR},
+            "cancelled": {3 * HOUR},
+            "expired": {3 * HOUR},
+        }
+
+
+@pytest.mark.requirement("S3.7")
+async def test_leases_last_half_a_minute_for_a_worker_and_ten_seconds_for_the_leader(
+    dsn: str, books: Books
+) -> None:
+    async with App(dsn) as app:
+        noting(app)
+        async with app.worker():
+            await until(books.leader, "it leads")
+            assert books.value("select expires_at - beat_at from holdfast.worker") == timedelta(seconds=30)
+            left = books.value("select expires_at - clock_timestamp() from holdfast.leader")
+            assert left <= timedelta(seconds=10)
+
+
+@pytest.mark.requirement("S3.7")
+async def test_no_chore_waits_longer_than_its_interval(dsn: str) -> None:
+    async with Database(dsn) as database:
+        every = [
+            *chores_of(database, SCHEMA, Emitter(), Retention(), timedelta(seconds=30)),
+            *planning(database, SCHEMA, Emitter()),
+        ]
+    assert {chore.name: chore._longest for chore in every} == {
+        "promote": 30,
+        "expire": 30,
+        "rescue": 30,
+        "time out": 120,
+        "ring": 30,
+        "unpark": 30,
+        "fold": 30,
+        "prune": 60,
+        "plan": 30,
+        "prune plans": 600,
+    }
+    assert timedelta(seconds=60) == TEND
