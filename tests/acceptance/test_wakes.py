@@ -71,7 +71,7 @@ async def test_an_event_and_a_child_wake_the_flow_that_waits_for_them(dsn: str, 
         async def shipping(flow: Flow) -> str:
             for number in range(3):
                 await flow.wait_event(f"packed {number}", type=str, timeout="1h")
-                await flow.call(note.using(key=str(number)))
+                await flow.call(note).named("note", key=number)
             return "shipped"
 
         async with working(app, **SELDOM):

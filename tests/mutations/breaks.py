@@ -1,0 +1,466 @@
+"""Breaks: small changes of the source, each of which takes a promise away, with the tests that must notice.
+
+Each `old` stands exactly once in its file: `test_breaks.py` makes sure of that, and that the tests exist.
+When you change a line that is named here, change the break too: it says what the line is there for.
+"""
+
+from typing import NamedTuple
+
+
+class Break(NamedTuple):
+    """`file` is below `src/holdfast`; a test is the part of its id below `tests/`."""
+
+    name: str
+    file: str
+    old: str
+    new: str
+    tests: tuple[str, ...]
+
+
+_CHORES = "acceptance/test_chores_of_a_worker.py::"
+_LEADING = "acceptance/test_leadership.py::"
+_LEASES = "acceptance/test_leases_taken_away.py::"
+_ROWS = "acceptance/test_rows_and_code.py::"
+_WAKES = "acceptance/test_wakes.py::"
+_DEFAULTS = "acceptance/test_defaults_of_a_worker.py::"
+_RACES = "schedules/test_races.py::"
+_SLEPT = _RACES + "test_a_leader_that_slept_between_reading_and_firing_fires_nothing_that_another_has_fired"
+_REFUSED = (
+    "schedules/test_declaring.py::"
+    "test_one_that_the_database_refuses_is_told_and_tried_again_while_the_others_go_on"
+)
+_CLOCK = "schedules/test_databases_clock.py::"
+
+BREAKS = (
+    # Chores of a running worker
+    Break(
+        "a worker does not prune",
+        "worker/chores/duties.py",
+        '        Chore("prune", Pruner(database, schema).once, emitter, shortest=5, longest=60),\n',
+        "",
+        (_CHORES + "test_a_worker_prunes_until_nothing_is_left_and_comes_back_for_more",),
+    ),
+    Break(
+        "the pruner does not loop",
+        "worker/chores/cleaning.py",
+        "return Did(done.moved, is_more=done.moved == _PRUNED)",
+        "return Did(done.moved)",
+        (_CHORES + "test_a_worker_prunes_until_nothing_is_left_and_comes_back_for_more",),
+    ),
+    Break(
+        "the pruner is a hundred times slower",
+        "worker/chores/duties.py",
+        "Pruner(database, schema).once, emitter, shortest=5, longest=60",
+        "Pruner(database, schema).once, emitter, shortest=500, longest=6000",
+        (_CHORES + "test_a_worker_prunes_until_nothing_is_left_and_comes_back_for_more",),
+    ),
+    Break(
+        "a worker does not time overdue runs out",
+        "worker/chores/duties.py",
+        '        Chore("time out", enforcer.once, emitter, shortest=30, longest=120),\n',
+        "",
+        (_CHORES + "test_a_leader_takes_away_what_its_worker_did_not_time_out",),
+    ),
+    Break(
+        "overdue runs have no grace",
+        "worker/chores/moving.py",
+        "_TIMEOUT_GRACE = timedelta(seconds=30)",
+        "_TIMEOUT_GRACE = timedelta()",
+        (_CHORES + "test_a_run_within_its_timeout_is_left_alone",),
+    ),
+    Break(
+        "the promoter passes no bound",
+        "worker/chores/moving.py",
+        "promote(self._schema, since=since, limit=PROMOTED)",
+        "promote(self._schema, since=since, limit=1_000_000)",
+        (_CHORES + "test_a_worker_promotes_a_flood_in_bounded_passes",),
+    ),
+    Break(
+        "a worker does not expire what is late",
+        "worker/chores/duties.py",
+        "Expirer(database, schema, retention).once, emitter, shortest=5",
+        "Folder(database, schema).once, emitter, shortest=5",
+        (_CHORES + "test_a_worker_expires_what_waits_past_its_deadline",),
+    ),
+    Break(
+        "a worker does not fold what was counted",
+        "worker/chores/duties.py",
+        '        Chore("fold", Folder(database, schema).once, emitter, shortest=5, longest=30),\n',
+        "",
+        (_CHORES + "test_a_worker_folds_what_was_counted",),
+    ),
+    Break(
+        "a worker does not turn the ring",
+        "worker/chores/duties.py",
+        '        Chore("ring", RingTurner(database, schema).once, emitter, shortest=1, longest=30),\n',
+        "",
+        (_CHORES + "test_a_worker_turns_the_ring_and_gives_space_back",),
+    ),
+    Break(
+        "expired jobs are kept by default, not as told",
+        "worker/chores/moving.py",
+        "expire(self._schema, since=since, retention=self._retention)",
+        "expire(self._schema, since=since)",
+        (_DEFAULTS + "test_finished_jobs_are_kept_for_as_long_as_the_worker_was_told",),
+    ),
+    # Leadership
+    Break(
+        "is_leader stays true",
+        "worker/chores/leader.py",
+        "            self.is_leader = False\n            self._emitter.emit(",
+        "            self._emitter.emit(",
+        (_LEADING + "test_a_worker_says_when_it_leads_when_it_does_no_longer_and_when_it_does_again",),
+    ),
+    Break(
+        "a leader counts its lease from the reply",
+        "worker/chores/leader.py",
+        "return sent_at + self._lease.total_seconds()",
+        "return monotonic() + self._lease.total_seconds()",
+        (_LEADING + "test_a_leader_that_cannot_renew_stops_its_chores_before_its_lease_ends",),
+    ),
+    Break(
+        "a renewal of leadership may hang past the lease",
+        "worker/chores/leader.py",
+        "await self._try(max(until - lease / 10 - monotonic(), 0.05))",
+        "await self._try(lease)",
+        (_LEADING + "test_a_leader_that_cannot_renew_stops_its_chores_before_its_lease_ends",),
+    ),
+    Break(
+        "nobody hears that the leader has left",
+        "worker/worker.py",
+        "                leader.is_wanted()\n",
+        "                pass\n",
+        (_LEADING + "test_who_waits_to_lead_hears_that_the_place_is_vacant",),
+    ),
+    Break(
+        "a leader that stops keeps its place",
+        "worker/chores/leader.py",
+        "await asyncio.shield(self._step_down())",
+        "pass",
+        (_LEADING + "test_who_waits_to_lead_hears_that_the_place_is_vacant",),
+    ),
+    Break(
+        "a worker that may not lead does",
+        "worker/worker.py",
+        "*([leader] if self._options.is_leading_allowed else []),",
+        "leader,",
+        (_LEADING + "test_a_worker_that_may_not_lead_does_not",),
+    ),
+    # Leases
+    Break(
+        "a lease that is taken away does not cancel its handler",
+        "worker/worker.py",
+        "                attempts.lose(news.missing)\n",
+        "",
+        (_LEASES + "test_a_run_that_is_taken_away_is_cancelled_and_the_other_runs_go_on",),
+    ),
+    Break(
+        "a worker counts its lease from the reply",
+        "worker/keeper.py",
+        "            if news.is_alive:\n                self._valid_until = sent_at +",
+        "            if news.is_alive:\n                self._valid_until = monotonic() +",
+        (_LEASES + "test_a_lease_is_counted_from_before_its_renewal_was_sent",),
+    ),
+    Break(
+        "a run that could not be settled is not said to be done again",
+        "telemetry/log.py",
+        "could not {event.doing}{_AT_LEAST_ONCE}",
+        "could not {event.doing}",
+        (_LEASES + "test_a_run_that_ended_but_could_not_be_settled_is_said_to_be_done_again",),
+    ),
+    Break(
+        "what a worker does not know of is not given back",
+        "worker/keeper.py",
+        "                self._give_back(worker, news)\n",
+        "",
+        (_WAKES + "test_a_run_that_is_given_back_is_claimed_again_by_the_same_worker_at_once",),
+    ),
+    Break(
+        "nobody looks for what was given back",
+        "worker/worker.py",
+        "on_released=fetcher.wake,",
+        "on_released=lambda: None,",
+        (_WAKES + "test_a_run_that_is_given_back_is_claimed_again_by_the_same_worker_at_once",),
+    ),
+    Break(
+        "a cancel request is not heard before the next beat",
+        "worker/worker.py",
+        '        listener.subscribe(f"{name}.cancel", cancelled)\n',
+        "",
+        ("acceptance/test_cancelling.py::test_a_cancel_request_reaches_a_running_coroutine_by_notification",),
+    ),
+    Break(
+        "a cancel request is heard and not handed on",
+        "worker/worker.py",
+        "                attempts.cancel(news.to_cancel)\n",
+        "",
+        ("acceptance/test_cancelling.py::test_a_cancel_request_reaches_a_running_coroutine_by_notification",),
+    ),
+    # Rows and code
+    Break(
+        "the code's max_attempts counts, not the row's",
+        "worker/attempts.py",
+        "Run(row.attempt, row.max_attempts, from_json(row.backoff))",
+        "Run(row.attempt, held.kind.policy.max_attempts, from_json(row.backoff))",
+        (_ROWS + "test_the_limit_of_attempts_is_the_one_that_was_stored_with_the_job",),
+    ),
+    Break(
+        "a rescue ignores the limit of attempts",
+        "storage/chores.py",
+        "return Run(lease.attempt, lease.max_attempts,",
+        "return Run(lease.attempt, 99,",
+        (_ROWS + "test_a_run_that_is_lost_is_tried_as_often_as_its_row_says",),
+    ),
+    Break(
+        "a bad row drops the rest of its batch",
+        "worker/attempts.py",
+        "        for row in rows:\n            held = self.held[row.run]",
+        "        for row in rows:\n            try:\n"
+        "                self._kinds[row.kind].signature.decode(row.args)\n"
+        "            except Undecodable:\n                break\n            held = self.held[row.run]",
+        (_ROWS + "test_a_row_that_cannot_be_read_holds_up_no_other_row_of_its_claim",),
+    ),
+    # Wake-ups
+    Break(
+        "new jobs are found by polling only",
+        "worker/worker.py",
+        '        listener.subscribe(f"{name}.ready", ready)\n',
+        "",
+        (_WAKES + "test_a_job_that_another_program_wrote_in_sql_wakes_a_worker_that_sleeps",),
+    ),
+    Break(
+        "the leader does not hear of an earlier due time",
+        "worker/worker.py",
+        'leader.wake("promote", "flows")',
+        'leader.wake("flows")',
+        (_WAKES + "test_a_job_that_is_due_sooner_wakes_a_leader_that_sleeps",),
+    ),
+    Break(
+        "the planner does not hear of a new schedule",
+        "worker/worker.py",
+        'leader.wake("plan")',
+        "None",
+        (_WAKES + "test_a_schedule_that_is_new_wakes_the_planner",),
+    ),
+    Break(
+        "what was parked does not come back when a worker begins",
+        "worker/worker.py",
+        '            leader.wake("unpark")\n',
+        "",
+        (_WAKES + "test_a_worker_that_begins_gets_what_was_parked_for_want_of_it",),
+    ),
+    Break(
+        "the listener waits for up to ten minutes",
+        "postgres/listener.py",
+        "cap=timedelta(seconds=5)",
+        "cap=timedelta(minutes=10)",
+        ("listener/test_losing_the_connection.py::test_the_waits_between_tries_never_exceed_five_seconds",),
+    ),
+    # Retention and numbers
+    Break(
+        "the settler keeps jobs by default, not as told",
+        "worker/worker.py",
+        "Settler(hot, self._schema, self._options.retention)",
+        "Settler(hot, self._schema, type(self._options.retention)())",
+        (_DEFAULTS + "test_finished_jobs_are_kept_for_as_long_as_the_worker_was_told",),
+    ),
+    Break(
+        "a handler's own commit keeps jobs by default, not as told",
+        "worker/completion.py",
+        "settle(self._schema, [settlement], retention=self._retention)",
+        "settle(self._schema, [settlement])",
+        (_DEFAULTS + "test_finished_jobs_are_kept_for_as_long_as_the_worker_was_told",),
+    ),
+    Break(
+        "what succeeded is kept for two days",
+        "storage/runs.py",
+        "succeeded: timedelta = timedelta(hours=24)",
+        "succeeded: timedelta = timedelta(hours=48)",
+        (_DEFAULTS + "test_finished_jobs_are_kept_for_a_day_three_days_or_thirty",),
+    ),
+    Break(
+        "a worker's lease lasts twice as long",
+        "worker/keeper.py",
+        "lease: timedelta = timedelta(seconds=30)",
+        "lease: timedelta = timedelta(seconds=60)",
+        (_DEFAULTS + "test_leases_last_half_a_minute_for_a_worker_and_ten_seconds_for_the_leader",),
+    ),
+    # Schedules
+    Break(
+        "a plan is fired without its compare-and-swap",
+        "storage/sql/plan_fire.sql",
+        "        and last_plan_at is not distinct from a.was_last\n",
+        "",
+        (
+            _RACES
+            + "test_a_leader_that_slept_between_reading_and_firing_fires_nothing_that_another_has_fired",
+        ),
+    ),
+    Break(
+        "a plan that is written already fires again",
+        "storage/sql/plan_fire.sql",
+        "   cross join lateral generate_series(t.first, t.last) as n\n"
+        "  on conflict on constraint plan_identity do nothing\n",
+        "   cross join lateral generate_series(t.first, t.last) as n\n"
+        "  on conflict on constraint plan_identity do update set count = excluded.count\n",
+        (_RACES + "test_a_plan_that_was_backfilled_meanwhile_does_not_fire_again",),
+    ),
+    Break(
+        "the planner goes by the clock of its process",
+        "schedules/planner.py",
+        "decide_all(due_rows, rows[0].now.astimezone(UTC))",
+        "decide_all(due_rows, datetime.now(UTC))",
+        (_CLOCK + "test_what_is_due_is_decided_by_the_clock_of_the_database",),
+    ),
+    Break(
+        "without the database's clock the planner goes on",
+        "schedules/planner.py",
+        "        wait = await self._database.run_one(next_look(self._schema))\n"
+        "        if wait is None or wait:",
+        "        try:\n            wait = await self._database.run_one(next_look(self._schema))\n"
+        "        except Exception:\n            return Did()\n        if wait is None or wait:",
+        (_CLOCK + "test_while_the_database_tells_no_time_a_worker_plans_nothing",),
+    ),
+    Break(
+        "a declaration that fails takes the others along",
+        "schedules/declared.py",
+        '            await self._tell(one, f"{type(error).__name__}: {error}")\n            return False',
+        "            raise",
+        (_REFUSED,),
+    ),
+    # The engine
+    Break(
+        "a claim goes by id and not by priority",
+        "storage/sql/claim.sql",
+        "   order by priority, job\n   limit",
+        "   order by job\n   limit",
+        ("engine/test_claim.py",),
+    ),
+    Break(
+        "a lost worker goes on claiming",
+        "storage/sql/claim.sql",
+        "   where id = %(worker)s::bigint and lost_at is null\n",
+        "   where id = %(worker)s::bigint\n",
+        ("engine/test_workers_leader.py", "engine/test_claim.py"),
+    ),
+    Break(
+        "a paused queue is claimed from",
+        "storage/sql/claim.sql",
+        "            where name = %(queue)s::text and paused_at is not null\n",
+        "            where name = %(queue)s::text and paused_at is null and paused_at is not null\n",
+        ("engine/test_operators.py", "engine/test_claim.py"),
+    ),
+    Break(
+        "a job past its deadline is claimed",
+        "storage/sql/claim.sql",
+        "     and (deadline_at is null or deadline_at > (select now from clock))\n",
+        "",
+        ("engine/test_promote_expire.py", "engine/test_claim.py"),
+    ),
+    Break(
+        "a settle does not ask whose run it is",
+        "storage/sql/settle.sql",
+        "     and run = (select runs from asked)[width_bucket(run, (select runs from asked))]\n",
+        "",
+        ("engine/test_settle.py",),
+    ),
+    Break(
+        "a lost worker renews its lease",
+        "storage/sql/renew.sql",
+        "where w.id = %(worker)s::bigint and w.lost_at is null",
+        "where w.id = %(worker)s::bigint",
+        ("engine/test_workers_leader.py",),
+    ),
+    Break(
+        "leadership is taken from a leader that renews",
+        "storage/sql/lead.sql",
+        " where l.worker = excluded.worker or l.expires_at <=",
+        " where true or l.expires_at <=",
+        ("engine/test_workers_leader.py",),
+    ),
+    Break(
+        "the term stays when the leader changes",
+        "storage/sql/lead.sql",
+        "term = l.term + (l.worker <> excluded.worker)::int,",
+        "term = l.term,",
+        ("engine/test_workers_leader.py",),
+    ),
+    Break(
+        "a key that is held is given to the next job",
+        "storage/sql/enqueue_unique.sql",
+        "then excluded.job else held.job end",
+        "then excluded.job else excluded.job end",
+        ("engine/test_unique.py",),
+    ),
+    Break(
+        "pruning looks at jobs that have not ended",
+        "storage/sql/prune.sql",
+        "   where is_final and keep_until <= coalesce",
+        "   where finished_at is not null and coalesce(keep_until, finished_at) <= coalesce",
+        ("engine/test_retention.py",),
+    ),
+    Break(
+        "a run is taken away before its timeout",
+        "storage/sql/overdue_leases.sql",
+        "where timeout_at + %(grace)s::interval <",
+        "where started_at + %(grace)s::interval <",
+        ("engine/test_rescue.py",),
+    ),
+    Break(
+        "on_lost is not asked",
+        "storage/chores.py",
+        'from_json(lease.backoff), lease.on_lost or "retry")',
+        'from_json(lease.backoff), "retry")',
+        ("engine/test_rescue.py",),
+    ),
+    # Attempts, slots, stopping
+    Break(
+        "a worker takes all of its slots at once",
+        "worker/slots.py",
+        "        return min(self.free(queue), most, (self._limits[queue] + 1) // 2)",
+        "        return most",
+        ("worker/test_fetcher.py", "acceptance/test_signals.py"),
+    ),
+    Break(
+        "a stop does not wait for what runs",
+        "worker/worker.py",
+        "await self.stopping.unless_hurried(attempts.ended())",
+        "pass",
+        ("acceptance/test_signals.py::test_a_worker_told_to_stop_finishes_what_it_runs_and_claims_no_more",),
+    ),
+    Break(
+        "a second signal waits for the grace",
+        "worker/stopping.py",
+        "            self.hurried.set()\n",
+        "            pass\n",
+        ("acceptance/test_signals.py::test_a_second_signal_does_not_wait_for_the_grace",),
+    ),
+    Break(
+        "the poll is left out",
+        "worker/fetcher.py",
+        "                    await self._look()\n",
+        "                    pass\n",
+        ("acceptance/test_beside.py::test_a_job_that_nobody_announced_is_found_by_polling",),
+    ),
+    Break(
+        "an idle poll asks for nothing that was due before",
+        "worker/fetcher.py",
+        "self._promising: dict[str, None] = dict.fromkeys(slots.queues)",
+        "self._promising: dict[str, None] = {}",
+        ("acceptance/test_beside.py::test_what_was_due_before_the_worker_came_is_run",),
+    ),
+    Break(
+        "a chore that fails ends all of them",
+        "worker/chores/pace.py",
+        "                await self.alarm.sleep(min(2.0, self._longest))\n                continue",
+        "                raise",
+        ("acceptance/test_beside.py::test_a_chore_that_fails_stops_neither_itself_nor_the_others",),
+    ),
+    Break(
+        "what went wrong in a transaction is not fenced",
+        "worker/completion.py",
+        '        if answers[0].answer != "settled":\n            raise self._lost("commit")',
+        "        pass",
+        ("acceptance/test_frozen.py::test_what_a_frozen_worker_was_about_to_commit_is_rolled_back",),
+    ),
+)
