@@ -24,17 +24,8 @@ from mutations.breaks import BREAKS, Break
 
 ROOT = Path(__file__).parents[2]
 TESTS_FAILED = 1
-_COPIED = (
-    "src",
-    "tests",
-    "docs",
-    "demo",
-    "benchmarks",
-    "pyproject.toml",
-    "README.md",
-    "CONTRIBUTING.md",
-    "Makefile",
-)
+_COPIED = ("src", "tests", "docs", "demo", "benchmarks", "pyproject.toml", "README.md", "CONTRIBUTING.md")
+_PYTEST = ("-m", "pytest", "-q", "-x", "-p", "no:xdist", "-p", "no:cacheprovider", "-p", "no:randomly")
 _SECONDS_EACH = 170
 
 
