@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from holdfast.ambient_connection import OWN_TRANSACTION
     from holdfast.app import App
     from holdfast.domain.retry import Retry, exponential
     from holdfast.flows.flow import Flow
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 __version__ = "0.0.1"
 
 __all__ = [
+    "OWN_TRANSACTION",
     "App",
     "Beats",
     "Call",
@@ -60,6 +62,7 @@ __all__ = [
 ]
 
 _HOMES = {
+    "holdfast.ambient_connection": ("OWN_TRANSACTION",),
     "holdfast.app": ("App",),
     "holdfast.domain.retry": ("Retry", "exponential"),
     "holdfast.flows.flow": ("Flow",),

@@ -6,12 +6,14 @@ from datetime import timedelta
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from holdfast.ambient_connection import AmbientConnection, no_ambient_connection
 from holdfast.bulk import Bulk, one_way, ways_of
+from holdfast.call_site_warnings import warn_of_own_transaction
 from holdfast.connections import Connections
 from holdfast.declaring import Declaring
 from holdfast.domain.duration import duration
 from holdfast.domain.job import check_ids
-from holdfast.errors import InvalidInput
+from holdfast.errors import InvalidInput, WrongConnection
 from holdfast.flows.operators import FlowOperators
 from holdfast.flows.wiring import callers_for, chores_for, payload_text
 from holdfast.handle import Handle
@@ -25,7 +27,7 @@ from holdfast.running import run_until_stopped, worker_running
 from holdfast.schedules import planner
 from holdfast.schedules.declared import Declarer
 from holdfast.schedules.face import Schedules
-from holdfast.settings import read_pool, read_readers, read_schema, read_target
+from holdfast.settings import read_pool, read_readers, read_schema, read_switch, read_target
 from holdfast.storage.flows import emit
 from holdfast.storage.jobs import Enqueued, enqueue_many
 from holdfast.storage.operators import cancel
@@ -34,6 +36,7 @@ from holdfast.worker.extras import Extras
 from holdfast.worker.kind import ErrorHook, Hook, Hooks, Kind
 from holdfast.worker.notifier import wishes
 from holdfast.worker.options import WorkerOptions
+from holdfast.worker.ownership import is_inside_committing_block
 from holdfast.worker.worker import Worker
 
 R = TypeVar("R")
@@ -61,12 +64,14 @@ class App(Declaring):
         on_dead: ErrorHook | None = None,
         on_lease_lost: Hook | None = None,
         readers: Sequence[Reader] = (),
+        require_conn: bool = False,
     ) -> None:
         super().__init__(Hooks(on_start, on_success, on_failure, on_dead, on_lease_lost))
         if dsn is not None:
             read_target(dsn)
         self.schema = read_schema(schema)
         self.readers = read_readers(readers)
+        self._is_conn_required = read_switch("require_conn", require_conn)
         self._connections = Connections(dsn, self.schema, read_pool(pool))
         self._left_behind: dict[int, float] = {}
         self.flows = FlowOperators(
@@ -83,14 +88,20 @@ class App(Declaring):
 
         Given a generator, calls are made while Postgres writes those before.
         """
+        return await self._write(calls, self._connection_for(conn))
+
+    def enqueue_many_sync(self, calls: Iterable[Call[Any]], *, conn: object = None) -> list[Handle[Any]]:
+        """The same, blocking."""
+        return self._write_sync(calls, self._connection_for(conn))
+
+    async def _write(self, calls: Iterable[Call[Any]], conn: object) -> list[Handle[Any]]:
         if conn is not None:
             batch = self._batch(calls)
             rows = await hold(self._enqueueing(batch, notify=True), lambda statement: run_on(conn, statement))
             return self._handles([call.kind for call in batch], rows)
         return await Bulk(self.schema, self._own(calls), self._handles).write(self._connections)
 
-    def enqueue_many_sync(self, calls: Iterable[Call[Any]], *, conn: object = None) -> list[Handle[Any]]:
-        """The same, blocking."""
+    def _write_sync(self, calls: Iterable[Call[Any]], conn: object) -> list[Handle[Any]]:
         batch = self._batch(calls)
         conversation = self._enqueueing(batch, notify=conn is not None)
         if conn is not None:
@@ -101,6 +112,27 @@ class App(Declaring):
                 rows = hold_blocking(conversation, transaction.run)
             here.notifier.tell(wishes(call.job for call in batch))
         return self._handles([call.kind for call in batch], rows)
+
+    def using(self, *, conn: object) -> AmbientConnection:
+        """Everything that the block asks of this app without a `conn` goes to this one: jobs, events and
+        operators' verbs. `async with app.using(conn=session):` in a coroutine, `with …` in a plain function.
+
+        Valid in the task or thread that has entered it; what that starts is refused. Blocks nest.
+        """
+        return AmbientConnection(self._connections, conn)
+
+    def _connection_for(self, conn: object) -> object:
+        """For what is lost or left over when it is not in its caller's transaction: jobs and events."""
+        return self._connections.chosen(conn, self._on_no_connection)
+
+    def _on_no_connection(self) -> None:
+        if self._is_conn_required:
+            raise WrongConnection(
+                "this app has require_conn=True: pass conn=…, write inside of app.using(conn=…), or pass "
+                "conn=OWN_TRANSACTION for what is to be committed by itself"
+            )
+        if is_inside_committing_block():
+            warn_of_own_transaction(self.kinds)
 
     def _enqueueing(self, batch: Sequence[Call[Any]], *, notify: bool) -> Conversation[list[Enqueued]]:
         news = (call.job for call in batch)
@@ -119,15 +151,17 @@ class App(Declaring):
             yield call
 
     async def _enqueue(self, call: Call[R], conn: object) -> Handle[R]:
+        conn = self._connection_for(conn)
         if conn is not None or call.on_conflict != "existing":
-            return (await self.enqueue_many([call], conn=conn))[0]
+            return (await self._write([call], conn))[0]
         here = await self._connections.opened()
         row = await here.enqueuer.put(call.job)
         return self._handles([call.kind], [row])[0]
 
     def _enqueue_sync(self, call: Call[R], conn: object) -> Handle[R]:
+        conn = self._connection_for(conn)
         if conn is not None or call.on_conflict != "existing":
-            return self.enqueue_many_sync([call], conn=conn)[0]
+            return self._write_sync([call], conn)[0]
         here = self._connections.opened_blocking()
         is_told = here.notifier.may_ride()
         rows = hold_blocking(enqueue_many(self.schema, (call.job,), notify=is_told), here.database.run)
@@ -153,15 +187,25 @@ class App(Declaring):
         """The same, blocking."""
         return self._connections.opened_blocking().database.run(statement)
 
-    async def cancel(self, jobs: Sequence[int], *, reason: str = "cancelled on request") -> dict[int, str]:
+    async def cancel(
+        self, jobs: Sequence[int], *, reason: str = "cancelled on request", conn: object = None
+    ) -> dict[int, str]:
         """End what waits, ask what runs to end: cancelled, requested, final, unknown or busy."""
-        database = (await self._connections.opened()).database
-        return await hold(cancel(self.schema, jobs, reason=reason), database.run)
+        conn = self._connections.chosen(conn)
+        asked = cancel(self.schema, jobs, reason=reason)
+        if conn is not None:
+            return await hold(asked, lambda statement: run_on(conn, statement))
+        return await hold(asked, (await self._connections.opened()).database.run)
 
-    def cancel_sync(self, jobs: Sequence[int], *, reason: str = "cancelled on request") -> dict[int, str]:
+    def cancel_sync(
+        self, jobs: Sequence[int], *, reason: str = "cancelled on request", conn: object = None
+    ) -> dict[int, str]:
         """The same, blocking."""
-        database = self._connections.opened_blocking().database
-        return hold_blocking(cancel(self.schema, jobs, reason=reason), database.run)
+        conn = self._connections.chosen(conn)
+        asked = cancel(self.schema, jobs, reason=reason)
+        if conn is not None:
+            return hold_blocking(asked, lambda statement: run_on_blocking(conn, statement))
+        return hold_blocking(asked, self._connections.opened_blocking().database.run)
 
     async def emit(
         self, event: str, payload: object = None, *, conn: object = None, keep: Length = "30 days"
@@ -170,6 +214,7 @@ class App(Declaring):
         asks for it within `keep`. On `conn`'s transaction if one is given.
         """
         statement = self._emit(event, payload, keep)
+        conn = self._connection_for(conn)
         if conn is not None:
             await run_on(conn, statement)
         else:
@@ -180,6 +225,7 @@ class App(Declaring):
     ) -> None:
         """The same, blocking."""
         statement = self._emit(event, payload, keep)
+        conn = self._connection_for(conn)
         if conn is not None:
             run_on_blocking(conn, statement)
         else:
@@ -202,7 +248,8 @@ class App(Declaring):
         name. `grace`: how long they may go on when told to stop, by default "30s". Or `options` for all.
         """
         _check_said_once(queues, grace, options)
-        await run_until_stopped(await self._worker(queues, grace, options))
+        with no_ambient_connection():
+            await run_until_stopped(await self._worker(queues, grace, options))
 
     @asynccontextmanager
     async def worker(

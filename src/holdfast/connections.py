@@ -2,11 +2,14 @@
 
 import asyncio
 import threading
+from collections.abc import Callable
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
+from holdfast.ambient_connection import OWN_TRANSACTION, ambient_connection
+from holdfast.call_site_warnings import warn_on_a_loop
 from holdfast.domain.versions import judge
 from holdfast.enqueuer import Enqueuer
 from holdfast.postgres.availability import Availability
@@ -78,14 +81,26 @@ class Connections:
             raise
 
     def opened_blocking(self) -> _Blocking:
+        warn_on_a_loop()
         dsn = self.dsn()
         with self._lock:
             if self._blocking is None:
                 self._blocking = self._open_blocking(dsn)
             return self._blocking
 
+    def chosen(self, conn: object, on_none: Callable[[], None] = lambda: None) -> object:
+        """The caller's connection: the one given, or that of the `app.using()` around; None for one of ours.
+        `on_none` hears when nothing was said at all.
+        """
+        if conn is None:
+            conn = ambient_connection(self)
+            if conn is None:
+                on_none()
+        return None if conn is OWN_TRANSACTION else conn
+
     async def hold(self, conversation: Conversation[R], conn: object) -> R:
         """On the caller's connection, in the transaction that is open there; else in one of our own."""
+        conn = self.chosen(conn)
         if conn is not None:
             return await hold(conversation, lambda statement: run_on(conn, statement))
         here = await self.opened()
@@ -93,6 +108,7 @@ class Connections:
             return await hold(conversation, transaction.run)
 
     def hold_sync(self, conversation: Conversation[R], conn: object) -> R:
+        conn = self.chosen(conn)
         if conn is not None:
             return hold_blocking(conversation, lambda statement: run_on_blocking(conn, statement))
         with self.opened_blocking().database.transaction() as transaction:

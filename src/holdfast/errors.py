@@ -50,6 +50,10 @@ HoldfastError
     ├── OutOfReach               root must run Postgres as a user who cannot get there
     ├── SocketPathTooLong        the operating system's limit is 107 bytes
     └── ServerStartFailed        Postgres ended before it answered
+
+HoldfastWarning                  a UserWarning: it works, but probably not as you meant it
+├── OutsideTransaction           written without `conn` inside a block that commits: rolled back alone
+└── BlocksEventLoop              a verb that ends in _sync was called where an event loop runs
 """
 
 from collections.abc import Mapping, Sequence
@@ -58,6 +62,18 @@ from signal import Signals
 
 class HoldfastError(Exception):
     """The root of everything that Holdfast raises on purpose."""
+
+
+class HoldfastWarning(UserWarning):
+    """It works, but probably not as you meant it. Shown once for each line that it comes from."""
+
+
+class OutsideTransaction(HoldfastWarning):
+    """A job or an event was written without `conn` inside a block that commits."""
+
+
+class BlocksEventLoop(HoldfastWarning):
+    """A verb that ends in _sync was called in a thread whose event loop runs."""
 
 
 class InvalidInput(HoldfastError, ValueError):
@@ -96,8 +112,9 @@ class InvalidMigration(InvalidInput):
 
 
 class WrongConnection(InvalidInput, TypeError):
-    """A connection that this call cannot run on: of an unknown kind or of the other colour; and for a block
-    that commits, one in autocommit or in a transaction of somebody else's.
+    """A connection that this call cannot run on: of an unknown kind or of the other colour; that of another
+    task; none at all, where one is required; and for a block that commits, one in autocommit or in a
+    transaction that others end.
     """
 
 

@@ -86,12 +86,12 @@ class Handle(PerJob, Generic[R], frozen=True, gc=True):
             time.sleep(wait)
         raise AssertionError("unreachable: _waits raises when time is up")
 
-    async def cancel(self, reason: str = "cancelled on request") -> str:
+    async def cancel(self, reason: str = "cancelled on request", *, conn: object = None) -> str:
         """End the job if it waits, ask it to end if it runs: cancelled, requested, final, unknown or busy."""
-        return (await self._app.cancel([self.id], reason=reason))[self.id]
+        return (await self._app.cancel([self.id], reason=reason, conn=conn))[self.id]
 
-    def cancel_sync(self, reason: str = "cancelled on request") -> str:
-        return self._app.cancel_sync([self.id], reason=reason)[self.id]
+    def cancel_sync(self, reason: str = "cancelled on request", *, conn: object = None) -> str:
+        return self._app.cancel_sync([self.id], reason=reason, conn=conn)[self.id]
 
     def _value(self, found: Found) -> R:
         # A result that could not be kept was dropped and flagged; the job succeeded all the same.

@@ -8,6 +8,7 @@ import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+from holdfast.ambient_connection import no_ambient_connection
 from holdfast.worker.worker import Worker
 
 _log = logging.getLogger("holdfast.worker")
@@ -57,7 +58,8 @@ async def worker_running(worker: Worker) -> AsyncIterator[Worker]:
     """In the background while the block runs; then drained. Errors of the block stay as they are, so there is
     no TaskGroup here, which would wrap them.
     """
-    task = asyncio.create_task(worker.run(), name="holdfast-worker")
+    with no_ambient_connection():
+        task = asyncio.create_task(worker.run(), name="holdfast-worker")
     started = asyncio.create_task(worker.started.wait())
     try:
         await asyncio.wait([task, started], return_when=asyncio.FIRST_COMPLETED)

@@ -75,3 +75,9 @@ def read_readers(readers: object) -> tuple[Reader, ...]:
     if not all(map(callable, found)):
         raise InvalidInput(f"readers is {readers!r}: give a list of functions that take an event")
     return found
+
+
+def read_switch(name: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise InvalidInput(f"{name} is {value!r}: give True or False")
+    return value

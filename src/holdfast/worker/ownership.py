@@ -9,6 +9,7 @@ from contextlib import (
     asynccontextmanager,
     contextmanager,
 )
+from contextvars import ContextVar
 from typing import Any
 
 from psycopg.pq import TransactionStatus
@@ -32,7 +33,8 @@ async def committing(
     """
     async with _begun(connection) if connection is not None else _ours(database) as begun:
         async with kept_whole(begun):
-            yield begun
+            with _open_block():
+                yield begun
         await last(begun)
 
 
@@ -42,9 +44,38 @@ def committing_blocking(
 ) -> Iterator[Any]:
     """The same for a plain function."""
     with _begun_blocking(connection) if connection is not None else _ours_blocking(database) as begun:
-        with kept_whole_blocking(begun):
+        with kept_whole_blocking(begun), _open_block():
             yield begun
         last(begun)
+
+
+class _Block:
+    """Told to tasks and threads that are started inside, too, and closed for all of them at once."""
+
+    __slots__ = ("is_open",)
+
+    def __init__(self) -> None:
+        self.is_open = True
+
+
+_block: ContextVar[_Block | None] = ContextVar("holdfast_committing_block", default=None)
+
+
+def is_inside_committing_block() -> bool:
+    """Whether this code runs inside a block that commits when it ends, of a job or of a flow."""
+    block = _block.get()
+    return block is not None and block.is_open
+
+
+@contextmanager
+def _open_block() -> Iterator[None]:
+    before, block = _block.get(), _Block()
+    _block.set(block)
+    try:
+        yield
+    finally:
+        block.is_open = False
+        _block.set(before)
 
 
 @asynccontextmanager

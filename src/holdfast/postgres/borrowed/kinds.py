@@ -90,6 +90,12 @@ def blocking(connection: object) -> BlockingLibrary:
     raise not_a_connection(connection)
 
 
+def check_known(connection: object) -> None:
+    """Whether it is a connection at all, of either colour."""
+    if not any(name in AWAITED or name in BLOCKING for name in _class_names(connection)):
+        raise not_a_connection(connection)
+
+
 def described(connection: object) -> str:
     """Its class and nothing of its content: a DSN may hold a password."""
     cls = type(connection)
