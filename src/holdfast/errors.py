@@ -16,7 +16,9 @@ HoldfastError
 │   ├── ConnectionLost           cut while a statement was under way: its outcome is unknown
 │   ├── PoolTimeout              every pooled connection stayed busy for too long
 │   ├── Conflict                 lost against another transaction; rolled back, may be tried again
+│   ├── ServerUnable             the server cannot do it now: cancelled, read-only, full; may be tried again
 │   └── StatementFailed          Postgres refused the statement; trying again will not help
+│       └── DataRefused          for a value in it, which no server would take
 ├── DuplicateJob                 an active job holds the unique key
 ├── Undecodable                  what is stored does not fit this version of the code
 ├── JobNotFound                  there is no such job (any more)
@@ -166,8 +168,22 @@ class Conflict(DatabaseError):
     """Lost against another transaction and was rolled back: may be tried again."""
 
 
+class ServerUnable(DatabaseError):
+    """The server cannot do it now: it cancelled the statement, is read-only, or is short of disk, memory or
+    connections. Nothing was written: try again later.
+    """
+
+
 class StatementFailed(DatabaseError):
-    """Postgres refused the statement: trying again will not help."""
+    """Postgres refused the statement: trying again will not help before somebody changes something, such as
+    a right or the schema.
+    """
+
+
+class DataRefused(StatementFailed):
+    """A value in the statement is refused: it cannot be encoded, breaks a constraint, or is too large. Only
+    another value will help.
+    """
 
 
 class DuplicateJob(HoldfastError):

@@ -154,7 +154,7 @@ async def test_a_chore_that_fails_stops_neither_itself_nor_the_others(
 
         async with working(app):
             await until(
-                lambda: [line for line in caplog.messages if "chore fold failed" in line], "a chore fails"
+                lambda: [line for line in caplog.messages if "chore fold fails" in line], "a chore fails"
             )
             books.run("alter table holdfast.elsewhere rename to tally")
             handle = await note.using(delay="100ms").enqueue()

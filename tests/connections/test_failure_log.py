@@ -55,10 +55,11 @@ def test_reasons_that_take_turns_are_said_once_each(told: pytest.LogCaptureFixtu
 def test_a_reason_that_comes_back_after_a_while_is_said_again(
     told: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    now = 0.0
-    monkeypatch.setattr(failure_log, "monotonic", lambda: now)
+    met = [(1.0, FORBIDDEN), (2.0, CANCELLED), (100.0, CANCELLED), (101.0, FORBIDDEN)]
+    moments = iter([moment for moment, _ in met])
+    monkeypatch.setattr(failure_log, "monotonic", lambda: next(moments))
     log = FailureLog(logger, "claiming")
-    for now, error in ((1.0, FORBIDDEN), (2.0, CANCELLED), (100.0, CANCELLED), (101.0, FORBIDDEN)):
+    for _, error in met:
         log.failed(error)
     assert len(lines(told)) == 3
 

@@ -7,7 +7,7 @@ import pytest
 
 from connections.colours import BACKEND, Colour, asking, opened
 from connections.conftest import Observer
-from holdfast.errors import StatementFailed
+from holdfast.errors import ServerUnable
 from holdfast.postgres.database import Database
 from holdfast.postgres.options import PoolOptions
 
@@ -90,7 +90,7 @@ async def test_a_transaction_that_sits_idle_is_ended_by_the_server(
     async with opened(colour, f"{dsn} idle_in_transaction_timeout=0") as database:
         assert await database.run_one(show) == "0"
     async with Database(dsn, PoolOptions(idle_in_transaction_timeout="100ms")) as quick:
-        with pytest.raises(StatementFailed, match="idle-in-transaction timeout") as raised:
+        with pytest.raises(ServerUnable, match="idle-in-transaction timeout") as raised:
             await _dawdle(quick, observer)
         assert raised.value.sqlstate == "25P03"
         assert await quick.run_one(BACKEND)

@@ -7,7 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.errors import Conflict, ConnectionLost, DatabaseError, StatementFailed
+from holdfast.errors import (
+    Conflict,
+    ConnectionLost,
+    DatabaseError,
+    DataRefused,
+    ServerUnable,
+    StatementFailed,
+)
 from holdfast.postgres.repeat import Repeats
 from holdfast.postgres.sqlstate import LOST, Failure, Meaning, meaning
 from holdfast.postgres.translate import translate
@@ -40,17 +47,23 @@ def _error(code: str | None) -> psycopg.Error:
         ("55P03", Meaning.CONFLICT, False, Conflict),
         ("57P01", Meaning.TRANSIENT, True, ConnectionLost),
         ("57P02", Meaning.TRANSIENT, True, ConnectionLost),
-        ("57P03", Meaning.TRANSIENT, False, StatementFailed),
-        ("57P05", Meaning.TRANSIENT, False, StatementFailed),
-        ("25P03", Meaning.TRANSIENT, False, StatementFailed),
-        ("53000", Meaning.TRANSIENT, False, StatementFailed),
-        ("53100", Meaning.TRANSIENT, False, StatementFailed),
-        ("53200", Meaning.TRANSIENT, False, StatementFailed),
-        ("53300", Meaning.TRANSIENT, False, StatementFailed),
-        ("25006", Meaning.TRANSIENT, False, StatementFailed),  # a standby, after a failover
-        ("57014", Meaning.FATAL, False, StatementFailed),  # cancelled: somebody wanted it to end
+        ("57P03", Meaning.TRANSIENT, False, ServerUnable),
+        ("57P05", Meaning.TRANSIENT, False, ServerUnable),
+        ("25P03", Meaning.TRANSIENT, False, ServerUnable),
+        ("53000", Meaning.TRANSIENT, False, ServerUnable),
+        ("53100", Meaning.TRANSIENT, False, ServerUnable),
+        ("53200", Meaning.TRANSIENT, False, ServerUnable),
+        ("53300", Meaning.TRANSIENT, False, ServerUnable),
+        ("25006", Meaning.TRANSIENT, False, ServerUnable),  # a standby, after a failover
+        ("57014", Meaning.UNABLE, False, ServerUnable),  # cancelled: not sent again by itself
+        ("25P04", Meaning.UNABLE, False, ServerUnable),
+        ("58030", Meaning.UNABLE, False, ServerUnable),
+        ("22P05", Meaning.DATA, False, DataRefused),
+        ("54000", Meaning.DATA, False, DataRefused),
+        ("42501", Meaning.FATAL, False, StatementFailed),
+        ("P0001", Meaning.FATAL, False, StatementFailed),
         ("57P04", Meaning.FATAL, False, StatementFailed),
-        ("23505", Meaning.FATAL, False, StatementFailed),
+        ("23505", Meaning.DATA, False, DataRefused),
         ("42P01", Meaning.FATAL, False, StatementFailed),
         ("XX000", Meaning.FATAL, False, StatementFailed),
     ],
@@ -67,8 +80,13 @@ def test_each_code_has_its_meaning_and_its_error(
     assert "\n" not in str(translated)
 
 
+def test_what_psycopg_cannot_encode_is_the_datas_fault() -> None:
+    assert meaning(psycopg.DataError("text fields cannot contain NUL")).meaning is Meaning.DATA
+
+
 def test_a_wrong_call_is_not_taken_for_a_lost_connection() -> None:
-    assert meaning(psycopg.ProgrammingError("the query has 2 placeholders")).meaning is Meaning.FATAL
+    assert meaning(psycopg.ProgrammingError("cannot adapt type")).meaning is Meaning.DATA
+    assert meaning(psycopg.InterfaceError("closed")).meaning is Meaning.FATAL
 
 
 @given(st.from_regex("[0-9A-Z]{5}", fullmatch=True))
@@ -93,7 +111,7 @@ def test_nothing_that_may_have_happened_is_repeated_without_a_promise(
 ) -> None:
     wait = Repeats().wait(failure, is_repeatable=is_repeatable, tried=tried, elapsed=elapsed, luck=luck)
     if wait is not None:
-        assert failure.meaning is not Meaning.FATAL
+        assert failure.meaning in (Meaning.TRANSIENT, Meaning.CONFLICT)
         assert is_repeatable or not failure.is_outcome_unknown
         assert tried < 5
         assert timedelta() < wait <= timedelta(seconds=2)

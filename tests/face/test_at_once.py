@@ -8,7 +8,7 @@ from face.looking import Observer
 from holdfast import App
 from holdfast.domain.job import NewJob, Policy
 from holdfast.enqueuer import BATCH, BATCH_TEXT, Enqueuer
-from holdfast.errors import StatementFailed
+from holdfast.errors import DataRefused
 from holdfast.postgres.database import Database
 from holdfast.postgres.schema import Schema
 from holdfast.worker.notifier import Notifier
@@ -43,7 +43,7 @@ async def test_a_job_that_postgres_refuses_takes_no_other_with_it(dsn: str, obse
         answers = await asyncio.gather(
             *(enqueuer.put(job) for job in (good, good, bad, good)), return_exceptions=True
         )
-    assert [type(answer) is StatementFailed for answer in answers] == [False, False, True, False]
+    assert [type(answer) is DataRefused for answer in answers] == [False, False, True, False]
     assert asked(observer, JOBS) == 3
 
 

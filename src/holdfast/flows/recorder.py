@@ -5,7 +5,16 @@ from collections.abc import Callable, Sequence
 
 from holdfast.domain.flow import Recorded
 from holdfast.domain.job import NewJob
-from holdfast.errors import Conflict, ConnectionFailed, ConnectionLost, LeaseLost, PoolTimeout
+from holdfast.errors import (
+    Conflict,
+    ConnectionFailed,
+    ConnectionLost,
+    LeaseLost,
+    MissingPrivilege,
+    PoolTimeout,
+    SchemaNotFound,
+    ServerUnable,
+)
 from holdfast.flows.batcher import Batcher
 from holdfast.flows.ends import Interrupted
 from holdfast.postgres.conversation import hold
@@ -18,8 +27,17 @@ from holdfast.storage.jobs import CHUNK
 from holdfast.storage.operators import cancel
 from holdfast.worker.notifier import wishes
 
-# The database was away: nobody's attempt has failed.
-AWAY = (ConnectionFailed, ConnectionLost, PoolTimeout, Conflict)
+# The database was away, or could not do it, or lacks what an operator has to give back: nobody's attempt has
+# failed.
+AWAY = (
+    ConnectionFailed,
+    ConnectionLost,
+    PoolTimeout,
+    Conflict,
+    ServerUnable,
+    MissingPrivilege,
+    SchemaNotFound,
+)
 
 
 class Recorder:

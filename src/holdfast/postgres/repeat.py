@@ -8,6 +8,7 @@ from time import monotonic
 from holdfast.domain.backoff import Exponential
 from holdfast.postgres.sqlstate import Failure, Meaning
 
+_SENT_AGAIN = (Meaning.TRANSIENT, Meaning.CONFLICT)
 _BACKOFF = Exponential(timedelta(milliseconds=20), factor=4, cap=timedelta(seconds=2), jitter=0.5)
 
 
@@ -30,7 +31,7 @@ class Repeats:
         happened is sent again only if its author promised that twice is once.
         """
         is_late = tried > 1 and elapsed >= self.within
-        if failure.meaning is Meaning.FATAL or tried >= self.tries or is_late:
+        if failure.meaning not in _SENT_AGAIN or tried >= self.tries or is_late:
             return None
         if failure.is_outcome_unknown and not is_repeatable:
             return None

@@ -1,6 +1,7 @@
 """What an error of Postgres means for whoever sent the statement: a pure table, with the reasons.
 
-Two questions are answered: may it be sent again, and is it known whether it took effect.
+Three questions are answered: may it be sent again, is it known whether it took effect, and is the data at
+fault or the server. The last one is asked only here: an outage must never be taken for a bad row.
 """
 
 from dataclasses import dataclass
@@ -14,8 +15,14 @@ class Meaning(Enum):
     """The server or the way to it failed, not the statement."""
     CONFLICT = auto()
     """Rolled back in favour of another transaction."""
+    UNABLE = auto()
+    """The server did not carry it out this time, and may the next time. Not sent again by itself: somebody
+    wanted it to end, or it took too long.
+    """
+    DATA = auto()
+    """A value in it is refused: the same statement would fail again, on any server."""
     FATAL = auto()
-    """The same statement would fail again."""
+    """The same statement would fail again until somebody changes something, such as a right."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +41,7 @@ _UNKNOWN = {"is_outcome_unknown": True, "is_session_over": True}
 
 LOST = Failure(Meaning.TRANSIENT, "the connection was cut", **_UNKNOWN)
 REFUSED = Failure(Meaning.FATAL, "refused")
+BAD_DATA = Failure(Meaning.DATA, "a value is refused")
 
 _BY_CODE = {
     "40001": Failure(Meaning.CONFLICT, "serialization failure"),
@@ -49,7 +57,7 @@ _BY_CODE = {
     # The server ends sessions that wait for a statement: whatever was sent afterwards was never read.
     "57P05": Failure(Meaning.TRANSIENT, "the session was idle for too long", is_session_over=True),
     "25P03": Failure(Meaning.TRANSIENT, "the transaction was idle for too long", is_session_over=True),
-    "25P04": Failure(Meaning.FATAL, "the transaction took too long", is_session_over=True),
+    "25P04": Failure(Meaning.UNABLE, "the transaction took too long", is_session_over=True),
     "57P04": Failure(Meaning.FATAL, "the database was dropped", is_session_over=True),
     # After a failover the old primary, or a standby, answers: a new connection may find the new one.
     "25006": Failure(
@@ -62,6 +70,14 @@ _BY_CLASS = {
     "40": Failure(Meaning.CONFLICT, "rolled back by the server"),
     # Disk, memory, connections: the statement was rolled back, and room may come.
     "53": Failure(Meaning.TRANSIENT, "the server is short of resources"),
+    # By a timeout, by an operator, by a standby's conflict with replay.
+    "57": Failure(Meaning.UNABLE, "cancelled"),
+    # The disk or the operating system.
+    "58": Failure(Meaning.UNABLE, "the server met a system error"),
+    "22": BAD_DATA,
+    "23": BAD_DATA,
+    # A limit of Postgres's own, such as the size of an index entry: unlike class 53, no room will come.
+    "54": BAD_DATA,
 }
 
 
@@ -70,4 +86,6 @@ def meaning(error: psycopg.Error) -> Failure:
     code = error.sqlstate
     if code is not None:
         return _BY_CODE.get(code) or _BY_CLASS.get(code[:2]) or REFUSED
+    if isinstance(error, (psycopg.DataError, psycopg.ProgrammingError)):
+        return BAD_DATA  # psycopg itself could not encode it
     return LOST if isinstance(error, psycopg.OperationalError) else REFUSED

@@ -10,11 +10,22 @@ from holdfast.errors import (
     ConnectionFailed,
     ConnectionLost,
     DatabaseError,
+    DataRefused,
+    HoldfastError,
+    ServerUnable,
     StatementFailed,
 )
 from holdfast.postgres.dsn import Dsn
 from holdfast.postgres.schema import Schema, misfit
 from holdfast.postgres.sqlstate import Meaning, meaning
+
+_BY_MEANING: dict[Meaning, type[DatabaseError]] = {
+    Meaning.TRANSIENT: ServerUnable,
+    Meaning.CONFLICT: Conflict,
+    Meaning.UNABLE: ServerUnable,
+    Meaning.DATA: DataRefused,
+    Meaning.FATAL: StatementFailed,
+}
 
 
 class NoReply(psycopg.OperationalError):
@@ -38,8 +49,7 @@ def translate(error: psycopg.Error, doing: str, schema: Schema | None = None) ->
     reason = f"{doing}: {one_line(error)}"
     if schema is not None and (told := misfit(error.sqlstate, reason, schema)):
         return told
-    kind = Conflict if failure.meaning is Meaning.CONFLICT else StatementFailed
-    return kind(reason, sqlstate=error.sqlstate)
+    return _BY_MEANING[failure.meaning](reason, sqlstate=error.sqlstate)
 
 
 def connection_failed(error: psycopg.Error, dsn: Dsn) -> ConnectionFailed:
@@ -54,6 +64,14 @@ def translated(doing: str, schema: Schema | None = None) -> Iterator[None]:
         yield
     except psycopg.Error as error:
         raise translate(error, doing, schema) from error
+
+
+def is_datas_fault(error: BaseException) -> bool:
+    """Whether what was to be written is at fault, and neither the server nor the way to it: Postgres refuses
+    a value, or it could not even be encoded for sending.
+    """
+    is_unsendable = isinstance(error, (AttributeError, TypeError, ValueError, OverflowError))
+    return isinstance(error, DataRefused) or (is_unsendable and not isinstance(error, HoldfastError))
 
 
 def one_line(error: BaseException) -> str:

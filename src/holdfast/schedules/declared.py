@@ -3,6 +3,7 @@ be still declared from then on. Whoever says so reads their scopes, too.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -13,6 +14,7 @@ from holdfast.domain.timing import Timing, timing_from_json
 from holdfast.errors import HoldfastError, InvalidArguments, InvalidInput, ScheduleConflict
 from holdfast.postgres.conversation import hold
 from holdfast.postgres.database import Database
+from holdfast.postgres.failure_log import FailureLog
 from holdfast.postgres.schema import Schema
 from holdfast.schedules.planner import Planner
 from holdfast.schedules.scopes import Read, Source, ask_source, check_source, use
@@ -34,6 +36,8 @@ TEND = timedelta(seconds=60)
 SLOW = timedelta(seconds=5)
 _AGAIN = timedelta(seconds=5)
 _SOURCES = 4
+
+_log = logging.getLogger("holdfast.schedules")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +111,7 @@ class Declarer:
         self._declared = {one.name: one for one in declared}
         self._left = dict(self._declared)
         self._said: dict[str, str] = {}
+        self._failures = FailureLog(_log, "declaring schedules")
 
     async def run(self) -> None:
         while True:
@@ -144,8 +149,9 @@ class Declarer:
         try:
             due = await self._database.run(tend(self._schema, names, pause=TEND * 5 / 6)) if names else []
         except HoldfastError as error:
-            self._emitter.emit(ChoreFailed("declare", error))
+            self._failed(error)
             return []
+        self._failures.worked()
         return [self._declared[name] for name in due]
 
     async def _tried(self, one: Declared, work: Coroutine[Any, Any, None]) -> bool:
@@ -210,7 +216,11 @@ class Declarer:
         try:
             await self._database.run(trouble(self._schema, one.name, problem))
         except HoldfastError as error:
-            self._emitter.emit(ChoreFailed("declare", error))
+            self._failed(error)
+
+    def _failed(self, error: Exception) -> None:
+        self._failures.failed(error)
+        self._emitter.emit(ChoreFailed("declare", error))
 
     def _say_slow(self, one: Declared) -> None:
         self._emitter.emit(ScopesAwaited(one.name, SLOW))

@@ -100,6 +100,8 @@ class ChoreDid:
 
 @dataclass(frozen=True, slots=True)
 class ChoreFailed:
+    """Emitted each time. The log warns once for each reason, again when it changes, and tells its end."""
+
     chore: str
     error: Exception
 

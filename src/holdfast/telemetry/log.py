@@ -85,7 +85,8 @@ class EventLog:
             case ChoreDid(chore, count):
                 _line(logging.INFO, f"chore {chore}", count=count)
             case ChoreFailed(chore, error):
-                _line(logging.WARNING, f"chore {chore} failed", error=f"{type(error).__name__}: {error}")
+                # Each time: whoever runs the chore warns once for each reason.
+                _line(logging.DEBUG, f"chore {chore} failed", error=f"{type(error).__name__}: {error}")
             case HookFailed(hook, kind, job, error):
                 logger.error("hook %s failed: kind=%s job=%s", hook, kind, job, exc_info=error)
             case ScheduleFailed(schedule, scope, problem):

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from holdfast.errors import DatabaseError
 from holdfast.postgres.database import Database
+from holdfast.postgres.failure_log import FailureLog
 from holdfast.postgres.schema import Schema
 from holdfast.storage.runs import ClaimRow, claim, look
 from holdfast.worker.service import Alarm
@@ -65,6 +66,7 @@ class Fetcher:
         self._asked_at: float | None = None
         self._answered_at: float | None = None
         self._busy = asyncio.Lock()
+        self._failures = FailureLog(_log, "claiming jobs")
 
     @property
     def claiming_since(self) -> float | None:
@@ -101,7 +103,7 @@ class Fetcher:
                 if not await self._alarm.sleep(self._poll) and not self._promising:
                     await self._look()
             except DatabaseError as error:
-                _log.debug("fetching waits for the database: %s", error)
+                self._failures.failed(error)
                 self._promising.update(dict.fromkeys(self._slots.queues))
                 await asyncio.sleep(min(1.0, self._poll))
 
@@ -140,6 +142,7 @@ class Fetcher:
             self._take(worker, queue, jobs, is_full=is_full)
         finally:
             self._asked_at = None
+        self._failures.worked()
         if is_full and limit >= _MANY and queue not in self._promising:
             until = behind.until if behind else asked_at + _ON_FOR_SECONDS
             self._reached[queue] = Reached(jobs[-1].priority, jobs[-1].job or 0, until)

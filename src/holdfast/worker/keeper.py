@@ -16,6 +16,7 @@ from holdfast.domain.transition import Release
 from holdfast.errors import DatabaseError
 from holdfast.postgres.blocking import BlockingDatabase
 from holdfast.postgres.conversation import hold_blocking
+from holdfast.postgres.failure_log import FailureLog
 from holdfast.postgres.schema import Schema
 from holdfast.storage.runs import Heartbeat, Settlement, renew, settle_surely
 from holdfast.worker.watch import LOOK_SECONDS, LoopWatch
@@ -68,6 +69,7 @@ class LeaseKeeper:
         self._worker: int | None = None
         self._valid_until = 0.0
         self._unknown: dict[int, float] = {}
+        self._failures = FailureLog(_log, "renewing the worker's lease")
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -125,11 +127,13 @@ class LeaseKeeper:
                 self._valid_until = sent_at + self._beats.lease.total_seconds()
                 self._give_back(worker, news)
         except DatabaseError as error:
-            _log.debug("the lease of worker %d could not be renewed: %s", worker, error)
+            self._failures.failed(error)
             return self._without_renewal(worker)
-        except Exception:  # noqa: BLE001  # a keeper that dies loses everything that runs
-            _log.exception("the lease keeper met an error, and goes on")
+        except Exception as error:  # noqa: BLE001  # a keeper that dies loses everything that runs
+            if self._failures.failed(error):
+                _log.exception("the lease keeper met an error, and goes on")
             return self._without_renewal(worker)
+        self._failures.worked()
         if news.is_alive:
             self._call(self._on_news, worker, news)
             return self._beats.interval.total_seconds()

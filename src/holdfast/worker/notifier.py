@@ -18,6 +18,7 @@ from holdfast.domain.job import NewJob
 from holdfast.errors import DatabaseClosed, DatabaseError
 from holdfast.postgres.blocking import BlockingDatabase
 from holdfast.postgres.database import Database
+from holdfast.postgres.failure_log import FailureLog
 from holdfast.postgres.options import PoolOptions
 from holdfast.postgres.schema import Schema
 from holdfast.postgres.statement import Statement
@@ -25,6 +26,7 @@ from holdfast.postgres.statement import Statement
 _log = logging.getLogger("holdfast.producer")
 
 _PAUSE = 0.002
+_WAKING = "waking workers, which poll meanwhile,"
 
 
 LEADER = ""
@@ -75,6 +77,7 @@ class Notifier:
         self._schema = schema
         self._names: set[str] = set()
         self._quiet = Quiet()
+        self._failures = FailureLog(_log, _WAKING)
         self._task: asyncio.Task[None] | None = None
 
     def may_ride(self, names: set[str]) -> bool:
@@ -107,8 +110,12 @@ class Notifier:
             self._quiet.say()
             try:
                 await self._database.run(_wake(self._schema, names))
-            except (DatabaseError, DatabaseClosed) as error:
+                self._failures.worked()
+            except DatabaseClosed as error:
                 _log.debug("a wake-up could not be sent, workers will poll: %s", error)
+                return
+            except DatabaseError as error:
+                self._failures.failed(error)
                 return
 
 
@@ -121,6 +128,7 @@ class BlockingNotifier:
         self._wishes: queue.SimpleQueue[set[str] | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._quiet = Quiet()
+        self._failures = FailureLog(_log, _WAKING)
         self._thread: threading.Thread | None = None
 
     def may_ride(self) -> bool:
@@ -161,7 +169,10 @@ class BlockingNotifier:
                 together |= more or set()
             try:
                 self._database.run(_wake(self._schema, together))
-            except (DatabaseError, DatabaseClosed) as error:
+                self._failures.worked()
+            except DatabaseClosed as error:
                 _log.debug("a wake-up could not be sent, workers will poll: %s", error)
+            except DatabaseError as error:
+                self._failures.failed(error)
             if is_last:
                 return

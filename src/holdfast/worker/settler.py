@@ -10,10 +10,12 @@ from msgspec import structs
 from holdfast.domain.failure import Failure
 from holdfast.domain.per_job import PerJob
 from holdfast.domain.transition import Fail, Transition
-from holdfast.errors import DatabaseError, StatementFailed
+from holdfast.errors import StatementFailed
 from holdfast.postgres.conversation import Conversation, hold
 from holdfast.postgres.database import Database
+from holdfast.postgres.failure_log import FailureLog
 from holdfast.postgres.schema import Schema
+from holdfast.postgres.translate import is_datas_fault
 from holdfast.storage.operators import history
 from holdfast.storage.runs import Answer, Retention, Saving, Settled, Settlement, save, settle_surely
 from holdfast.worker.held import Held, Stop
@@ -48,13 +50,16 @@ class Settler:
         self._retention = retention
         self._gathering: list[Ending] = []
         self._saving: dict[int, Saving] = {}
+        self._postponed: dict[int, Ending] = {}
+        self._size = BATCH
+        self._failures = FailureLog(_log, "settling runs")
         self._stirred = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
 
     @property
     def backlog(self) -> int:
-        return len(self._gathering)
+        return len(self._gathering) + len(self._postponed)
 
     def put(self, ending: Ending) -> None:
         if not self._gathering:
@@ -77,11 +82,12 @@ class Settler:
             self._stirred.clear()
             while self._gathering or self._saving:
                 await self.once()
-            self._idle.set()
+            if not self._postponed:
+                self._idle.set()
 
     async def once(self) -> None:
-        """Write one batch. What fails for the database's sake stays, in order, for the next one."""
-        batch, self._gathering = self._gathering[:BATCH], self._gathering[BATCH:]
+        """Write one batch. What the database cannot take now stays for the next one."""
+        batch, self._gathering = self._gathering[: self._size], self._gathering[self._size :]
         savings, self._saving = self._saving, {}
         lost = [ending for ending in batch if ending.held.stop is Stop.LOST]
         if lost:
@@ -93,40 +99,89 @@ class Settler:
             await self._save(batch, savings)
             if batch:
                 self._tell(batch, await self._settled(batch))
-        except StatementFailed as error:
-            await self._apart(batch, error)
-        except DatabaseError as error:
-            _log.debug("settling %d runs waits for the database: %s", len(batch), error)
-            self._gathering = batch + self._gathering
-            await asyncio.sleep(_RETRY_SECONDS)
         except asyncio.CancelledError:
             self._gathering = batch + self._gathering
             raise
-        except Exception as error:  # noqa: BLE001  # of something that cannot even be sent; told below
-            await self._apart(batch, error)
-
-    async def _apart(self, batch: list[Ending], error: Exception) -> None:
-        """Something in this batch cannot be written: settle each run by itself, so that one bad row never
-        holds up the others, nor ends the worker with all that it runs. The bad one ends as failed, with the
-        reason. If not even that can be written, such as without a right, it is kept: what was done is not
-        done again as long as somebody knows that it was.
-        """
-        failure = Failure(f"its outcome could not be stored: {error}", "handler_error")
-        for number, ending in enumerate(batch):
-            for transition in (ending.transition, Fail(failure)):
-                single = structs.replace(ending, transition=transition, state=None)
-                try:
-                    self._tell([single], await self._settled([single]))
-                    break
-                except Exception as problem:  # noqa: BLE001  # told, and the next way is tried
-                    if isinstance(problem, DatabaseError) and not isinstance(problem, StatementFailed):
-                        self._gathering = batch[number:] + self._gathering
-                        return
-                    _log.debug("run %d is settled otherwise: %s", ending.held.run, problem)
+        except Exception as error:  # noqa: BLE001  # told; nothing that was done is given up
+            if _may_be_one_row(error):
+                await self._apart(batch, savings)
             else:
-                run, job, seconds = ending.held.run, ending.held.job, _AGAIN_SECONDS
-                _log.error("run %d of job %d cannot be settled, again in %g s: %s", run, job, seconds, error)
-                asyncio.get_running_loop().call_later(seconds, self.put, ending)
+                await self._wait(batch, savings, error)
+        else:
+            self._size = min(self._size * 2, BATCH)
+            if not self._postponed:
+                self._failures.worked()
+
+    async def _wait(self, batch: list[Ending], savings: dict[int, Saving], error: Exception) -> None:
+        """An outage: all is kept. The next batch is smaller, as a large one may be what takes too long; one
+        run that fails by itself goes behind the others.
+        """
+        self._failures.failed(error)
+        is_alone, self._size = self._size == 1, max(self._size // 2, 1)
+        self._gathering = self._gathering + batch if is_alone else batch + self._gathering
+        self._saving = savings | self._saving
+        await asyncio.sleep(_RETRY_SECONDS)
+
+    async def _apart(self, batch: list[Ending], savings: dict[int, Saving]) -> None:
+        """Something in this batch is refused: write each by itself, so that one bad row never holds up the
+        others, nor ends the worker with all that it runs.
+        """
+        left = list(batch)
+        try:
+            while left:
+                await self._alone(left[0], savings.get(left[0].held.run))
+                savings.pop(left.pop(0).held.run, None)
+            while savings:
+                run, saving = next(iter(savings.items()))
+                await self._kept(saving)
+                del savings[run]
+        except asyncio.CancelledError:
+            self._gathering = left + self._gathering
+            raise
+        except Exception as error:  # noqa: BLE001  # an outage in the middle of it; told
+            await self._wait(left, savings, error)
+
+    async def _alone(self, ending: Ending, saving: Saving | None) -> None:
+        """Only what is wrong with the data itself fails a run, with the reason. Anything else is kept and
+        tried again: what was done is not done again as long as somebody knows that it was.
+        """
+        try:
+            if saving is not None:
+                await self._kept(saving)
+            try:
+                self._tell([ending], await self._settled([ending]))
+            except Exception as problem:
+                if not is_datas_fault(problem):
+                    raise
+                failure = Failure(f"its outcome could not be stored: {problem}", "handler_error")
+                failed = structs.replace(ending, transition=Fail(failure), state=None)
+                self._tell([failed], await self._settled([failed]))
+        except Exception as problem:
+            if not _may_be_one_row(problem):
+                raise
+            self._postpone(ending, problem)
+
+    async def _kept(self, saving: Saving) -> None:
+        """A state that is itself at fault is dropped, and its run ends without it; so is any progress that is
+        refused, since newer progress follows.
+        """
+        try:
+            await self._database.run(save(self._schema, [saving]))
+        except Exception as problem:
+            is_dropped = _may_be_one_row(problem) if saving.state is None else is_datas_fault(problem)
+            if not is_dropped:
+                raise
+            _log.warning("state or progress of run %d is not kept: %s", saving.run, problem)
+
+    def _postpone(self, ending: Ending, problem: Exception) -> None:
+        run, job, seconds = ending.held.run, ending.held.job, _AGAIN_SECONDS
+        if self._failures.failed(problem):
+            _log.error("run %d of job %d cannot be settled, again in %g s: %s", run, job, seconds, problem)
+        self._postponed[run] = ending
+        asyncio.get_running_loop().call_later(seconds, self._again, run)
+
+    def _again(self, run: int) -> None:
+        self.put(self._postponed.pop(run))
 
     async def _save(self, batch: list[Ending], savings: dict[int, Saving]) -> None:
         for ending in batch:
@@ -163,3 +218,10 @@ class Settler:
         for ending in batch:
             answer = by_run[ending.held.run]
             ending.then(ending, answer.answer, answer.outcome)
+
+
+def _may_be_one_row(error: Exception) -> bool:
+    """Whether it may be due to one of the rows, so that the others are better off without it. A server that
+    cannot do it now is nobody's fault, and would only be asked once for each.
+    """
+    return isinstance(error, StatementFailed) or is_datas_fault(error)

@@ -17,6 +17,7 @@ from holdfast.postgres.blocking import BlockingDatabase
 from holdfast.postgres.conversation import hold
 from holdfast.postgres.database import Database
 from holdfast.postgres.dsn import Dsn
+from holdfast.postgres.failure_log import FailureLog
 from holdfast.postgres.listener import Listener
 from holdfast.postgres.migrations.version import explained, read_version
 from holdfast.postgres.notification import Gap, Notified
@@ -299,14 +300,14 @@ class Worker:
             self._beginning_anew = asyncio.get_running_loop().create_task(self._begin_anew())
 
     async def _begin_anew(self) -> None:
+        failures = FailureLog(_log, "registering this worker anew")
         while self._id is None and not self.stopping.draining.is_set():
             try:
                 await self._register(self._calm)
+                failures.worked()
                 break
-            except DatabaseError as error:
-                _log.debug("registering waits for the database: %s", error)
             except HoldfastError as error:
-                _log.warning("registering anew failed and is tried again: %s", error)
+                failures.failed(error)
             await asyncio.sleep(0.5)
 
     async def _retire(self, database: Database, released: int) -> None:

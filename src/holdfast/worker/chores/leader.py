@@ -1,12 +1,14 @@
 """Leadership as a leased row on the database's clock, and the chores that run only while we hold it."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from time import monotonic
 
 from holdfast.errors import DatabaseError
 from holdfast.postgres.database import Database
+from holdfast.postgres.failure_log import FailureLog
 from holdfast.postgres.schema import Schema
 from holdfast.storage.workers import lead, step_down
 from holdfast.telemetry.events import Emitter, LeadershipChanged
@@ -14,6 +16,8 @@ from holdfast.worker.chores.pace import Chore
 from holdfast.worker.service import Alarm
 
 _WORTH_A_LOOK = 2_000
+
+_log = logging.getLogger("holdfast.worker")
 
 
 class Leader:
@@ -38,6 +42,7 @@ class Leader:
         self._lease = lease
         self._alarm = Alarm()
         self._claimed = 0
+        self._failures = FailureLog(_log, "asking to lead")
         self.is_leader = False
 
     def wake(self, *chores: str) -> None:
@@ -80,8 +85,10 @@ class Leader:
         try:
             async with asyncio.timeout(patience):
                 answers = await self._database.run(lead(self._schema, worker=worker, lease=self._lease))
-        except (DatabaseError, TimeoutError):
+        except (DatabaseError, TimeoutError) as error:
+            self._failures.failed(error)
             return None
+        self._failures.worked()
         if not answers:
             return None
         if not self.is_leader:

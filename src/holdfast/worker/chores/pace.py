@@ -1,9 +1,11 @@
 """How a chore is repeated: at once while there is more, then after waits that grow while there is nothing."""
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 
+from holdfast.postgres.failure_log import FailureLog
 from holdfast.telemetry.events import ChoreDid, ChoreFailed, Emitter
 from holdfast.worker.service import Alarm
 
@@ -21,6 +23,8 @@ class Did:
 
 
 _LOCKED_ELSEWHERE = 0.02
+
+_log = logging.getLogger("holdfast.worker")
 
 
 class Chore:
@@ -41,6 +45,7 @@ class Chore:
         self._emitter = emitter
         self._shortest = shortest
         self._longest = longest
+        self._failures = FailureLog(_log, f"chore {name}")
 
     async def run(self) -> None:
         wait = self._shortest
@@ -48,9 +53,11 @@ class Chore:
             try:
                 did = await self.once()
             except Exception as error:  # noqa: BLE001  # reported; a chore that ends takes the others along
+                self._failures.failed(error)
                 self._emitter.emit(ChoreFailed(self.name, error))
                 await self.alarm.sleep(min(2.0, self._longest))
                 continue
+            self._failures.worked()
             if did.count:
                 self._emitter.emit(ChoreDid(self.name, did.count))
             if did.is_more:
