@@ -58,6 +58,17 @@ async def pay(ctx: Context, number: int) -> None:
     await leave_effect(ctx)
 
 
+@app.job(on_lost="fail")
+async def pay_once(ctx: Context, number: int) -> None:
+    """Must not begin after it has ended."""
+    note(ctx)
+
+
+@app.job(on_lost="fail")
+def pay_once_in_a_thread(ctx: Context, number: int) -> None:
+    note(ctx)
+
+
 @app.job(retry=SHORT)
 async def wait_then_pay(ctx: Context, gate: str) -> None:
     """Runs until the test opens its gate, then leaves its effect."""

@@ -1,6 +1,7 @@
 """Runs of a full claim begin while the next is asked for; in between nobody may take them as forgotten."""
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -13,6 +14,7 @@ from holdfast.storage.jobs import enqueue
 from holdfast.storage.runs import ClaimRow
 from holdfast.worker import fetcher as fetching_of
 from holdfast.worker.fetcher import Fetcher
+from holdfast.worker.lease import Lease
 from holdfast.worker.slots import Slots
 from support.engine import SCHEMA, Engine
 
@@ -26,7 +28,7 @@ class Begun:
         self.was_claiming: list[bool] = []
         self.fetcher: Fetcher | None = None
 
-    def begin(self, worker: int, queue: str, rows: Sequence[ClaimRow]) -> None:
+    def begin(self, lease: Lease, queue: str, rows: Sequence[ClaimRow]) -> None:
         assert self.fetcher is not None
         self.was_claiming.append(self.fetcher.claiming_since is not None)
         self.claims.append(len(rows))
@@ -46,7 +48,7 @@ async def fetching(
             free,
             ("mail",),
             poll=timedelta(seconds=5),
-            worker=lambda: worker,
+            lease=lambda: Lease(worker, math.inf),
             begin=begun.begin,
             is_clogged=lambda: False,
             on_claimed=lambda _: None,

@@ -54,6 +54,7 @@ class Booking:
         return connection
 
     async def _begin(self) -> None:
+        self._replay.check_lease()
         block = committing(self._connection, self._database, self._write)
         self._connection = await self._stack.enter_async_context(block)
         self._stack.enter_context(inside(self._replay, self._name))

@@ -41,7 +41,7 @@ class Flows:
 
     async def call(self, held: Held, context: Context, arguments: dict[str, Any]) -> Any:
         isolated = partial(self._processes.call_function, held, context)
-        steps = self._steps[held.run] = Steps(self._threads, isolated)
+        steps = self._steps[held.run] = Steps(self._threads, held.check_lease, isolated)
         try:
             return await self._replay(held, context, steps, arguments)
         except BaseException as error:
@@ -63,6 +63,7 @@ class Flows:
         path = Path(await self._recorder.load(held.job), code=code)
         replay = Replay(held, self._recorder, path, code)
         flow = Flow(context, replay, steps=steps, handlers=self._handlers)
+        held.check_lease()
         try:
             result = await held.kind.function(flow, **arguments)
         except LeaseLost:

@@ -91,7 +91,7 @@ class Machines:
             raise CameTo(NotDecoded(from_error(error, "decode_error"))) from error
 
     async def _run(self, held: Held, context: Context, standing: Standing) -> Any:
-        steps = self._steps[held.run] = Steps(self._threads)
+        steps = self._steps[held.run] = Steps(self._threads, held.check_lease)
         context._complete = _refuse_to_complete  # noqa: SLF001  # it would end the machine, whatever is next
         step = standing.step
         args = (context,) if standing.kind.takes_context else ()

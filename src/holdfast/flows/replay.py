@@ -26,6 +26,7 @@ class Replay:
         self.path = path
         self.code = code
         self.fence = Fence(held.worker, held.job, held.run)
+        self.check_lease = held.check_lease
         self._held = held
         self._task = asyncio.current_task()
         self._unkept: list[Writing] = []

@@ -40,8 +40,12 @@ class Steps:
     stopped: one that outlives its step keeps the run's slot until it ends. A child process is killed.
     """
 
-    def __init__(self, threads: JobThreads, isolated: Isolated = _nowhere) -> None:
+    def __init__(
+        self, threads: JobThreads, check_lease: Callable[[], None], isolated: Isolated = _nowhere
+    ) -> None:
+        """`check_lease` raises when nothing may begin any more."""
         self._threads = threads
+        self._check_lease = check_lease
         self._isolated = isolated
         self._running: set[Future[Any]] = set()
 
@@ -54,6 +58,7 @@ class Steps:
         *,
         is_isolated: bool = False,
     ) -> Any:
+        self._check_lease()
         call = self._in_process if is_isolated else self._call
         if timeout is None:
             return await call(function, args, kwargs)
@@ -91,10 +96,15 @@ class Steps:
         return await self._isolated(function, dict(bound.arguments))
 
     async def _in_thread(self, function: Callable[[], Any]) -> Any:
-        future = self._threads.submit(partial(contextvars.copy_context().run, function))
+        future = self._threads.submit(partial(contextvars.copy_context().run, self._in_time, function))
         self._running.add(future)
         future.add_done_callback(self._running.discard)
         return await come_to(await asyncio.wrap_future(future))
+
+    def _in_time(self, function: Callable[[], Any]) -> Any:
+        """In the thread: it may have been a while until one was free."""
+        self._check_lease()
+        return function()
 
     @property
     def outlived(self) -> "Future[Any] | None":

@@ -55,7 +55,9 @@ class EventLog:
                 if logger.isEnabledFor(level):
                     _line(level, f"attempt {event.outcome}", **_of(event.of), **_ending(event))
             case LeaseLost():
-                _line(logging.WARNING, f"lease lost, could not {event.doing}{_AT_LEAST_ONCE}", **_of(event.of))
+                _line(
+                    logging.WARNING, f"lease lost, could not {event.doing}{_AT_LEAST_ONCE}", **_of(event.of)
+                )
             case StillRunning(fact, told, is_thread):
                 why = _THREAD if is_thread else _STUBBORN
                 _line(logging.WARNING, f"still running after its {told}: {why}", **_of(fact))

@@ -14,7 +14,7 @@ from time import monotonic
 from typing import Any
 
 from holdfast.domain.backoff import from_json
-from holdfast.domain.outcome import Cancelled, Failed, Outcome
+from holdfast.domain.outcome import Cancelled, Failed, Outcome, Released
 from holdfast.domain.outcome import Undecodable as NotDecoded
 from holdfast.domain.transition import SUCCESS, Run, Transition, decide
 from holdfast.errors import DatabaseError, InvalidInput, Undecodable
@@ -37,6 +37,7 @@ from holdfast.worker.judging import (
     stopped,
 )
 from holdfast.worker.kind import Kinds, Style
+from holdfast.worker.lease import Lease, NotBegun
 from holdfast.worker.notifier import LEADER
 from holdfast.worker.outliving import Outliving
 from holdfast.worker.settler import Ending, Settler
@@ -80,11 +81,11 @@ class Attempts:
         self._outliving = outliving
         self._misfit_for = misfit_for
 
-    def begin(self, worker: int, queue: str, rows: Sequence[ClaimRow]) -> None:
+    def begin(self, lease: Lease, queue: str, rows: Sequence[ClaimRow]) -> None:
         """All runs of one claim, for which slots were taken."""
         self._is_start_heard = self._emitter.is_heard(AttemptStarted)
         for row in rows:
-            held = self.held[row.run] = Held(worker, queue, row, self._kinds[row.kind])
+            held = self.held[row.run] = Held(lease.worker, queue, row, self._kinds[row.kind], lease)
             held.task = self._new_task(self._attempt(held), name=row.kind)
             if held.overdue_at < self._timer_at:
                 self._watch(held)
@@ -171,6 +172,10 @@ class Attempts:
                 await self._outliving.end(held, thread)
                 if has_done_its_work(held, context, thread):
                     outcome, error = returned(held, thread.result())
+        except NotBegun as late:
+            # The lease keeper will say so of all runs, if it has not yet; this one is not settled before.
+            held.stop = Stop.LOST
+            outcome, error = Released(), late
         except Exception as ours:  # noqa: BLE001  # not the handler's: still an end, or it would be held for ever
             outcome, error = Failed(from_error(ours)), ours
         finally:
@@ -181,7 +186,9 @@ class Attempts:
             self._after_own_commit(held, context, error)
             return
         if held.stop is Stop.LOST:
-            self._say_lost(held, context, f"settle as {type(outcome).__name__.lower()}")
+            is_begun = not isinstance(error, NotBegun)
+            doing = f"settle as {type(outcome).__name__.lower()}" if is_begun else "begin"
+            self._say_lost(held, context, doing)
             return
         self._settler.put(self._ending(held, context, outcome, error))
 
@@ -206,16 +213,20 @@ class Attempts:
         except Undecodable as error:
             return NotDecoded(from_error(error, "decode_error")), error
         current.set(context)
+        held.check_lease()
         if self._is_start_heard:
             self._emitter.emit(AttemptStarted(held.fact))
         try:
             if held.kind.hooks.on_start:
                 await self._hooking.call("on_start", held, held.kind.hooks.on_start, context)
+                held.check_lease()
             result = await caller.call(held, context, arguments)
             if result is not None:
                 result = await come_to(result)
         except asyncio.CancelledError as error:
             return stopped(held, error), error
+        except NotBegun:
+            raise
         except BaseException as error:  # noqa: BLE001  # whatever a handler raises ends its attempt, not us
             is_stopped = held.stop in _ON_REQUEST and not isinstance(error, Ask)
             return stopped(held, error) if is_stopped else raised(held, error), error

@@ -3,7 +3,7 @@
 import asyncio
 import contextvars
 import inspect
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from functools import partial
 from typing import Any, Protocol
@@ -54,7 +54,9 @@ class Threads:
         function = held.kind.function
         positional = (context,) if held.kind.signature.takes_context else ()
         variables = contextvars.copy_context()
-        future = self._threads.submit(partial(variables.run, function, *positional, **arguments))
+        call = partial(variables.run, function, *positional, **arguments)
+        # Looked at by the thread itself: it may have been a while until one was free.
+        future = self._threads.submit(partial(_in_time, held, call))
         self._futures[held.run] = future
         return await come_to(await asyncio.wrap_future(future))
 
@@ -62,6 +64,11 @@ class Threads:
         future = self._futures.pop(held.run, None)
         is_whole = future is not None and future.done() and held.stop is None
         return None if is_whole else future
+
+
+def _in_time(held: Held, call: Callable[[], Any]) -> Any:
+    held.check_lease()
+    return call()
 
 
 async def come_to(result: Any) -> Any:

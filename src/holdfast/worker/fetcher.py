@@ -12,6 +12,7 @@ from holdfast.postgres.database import Database
 from holdfast.postgres.failure_log import FailureLog
 from holdfast.postgres.schema import Schema
 from holdfast.storage.runs import ClaimRow, claim, look
+from holdfast.worker.lease import Lease
 from holdfast.worker.service import Alarm
 from holdfast.worker.slots import Slots
 
@@ -43,8 +44,8 @@ class Fetcher:
         kinds: tuple[str, ...],
         *,
         poll: timedelta,
-        worker: Callable[[], int | None],
-        begin: Callable[[int, str, Sequence[ClaimRow]], None],
+        lease: Callable[[], Lease | None],
+        begin: Callable[[Lease, str, Sequence[ClaimRow]], None],
         is_clogged: Callable[[], bool],
         on_claimed: Callable[[int], None],
     ) -> None:
@@ -53,7 +54,7 @@ class Fetcher:
         self._slots = slots
         self._kinds = kinds
         self._poll = poll.total_seconds()
-        self._worker = worker
+        self._lease = lease
         self._begin = begin
         self._is_clogged = is_clogged
         self._on_claimed = on_claimed
@@ -112,15 +113,15 @@ class Fetcher:
         is_more = False
         for queue in [name for name in self._promising if self._slots.free(name) > 0]:
             async with self._busy:
-                worker = self._worker()
-                if worker is None or self._is_resting or self._is_clogged():
+                lease = self._lease()
+                if lease is None or lease.is_over or self._is_resting or self._is_clogged():
                     return False
                 # Taken off before asking: a wake-up that comes while the claim is under way puts it on again.
                 self._promising.pop(queue, None)
-                is_more |= await self._claim(worker, queue, self._slots.share(queue, BATCH))
+                is_more |= await self._claim(lease, queue, self._slots.share(queue, BATCH))
         return is_more
 
-    async def _claim(self, worker: int, queue: str, limit: int) -> bool:
+    async def _claim(self, lease: Lease, queue: str, limit: int) -> bool:
         asked_at = self._asked_at = monotonic()
         behind = self._reached.pop(queue, None)
         if behind and behind.until < asked_at:
@@ -129,7 +130,7 @@ class Fetcher:
             rows = await self._database.run(
                 claim(
                     self._schema,
-                    worker=worker,
+                    worker=lease.worker,
                     queue=queue,
                     kinds=self._kinds,
                     limit=limit,
@@ -139,7 +140,7 @@ class Fetcher:
             )
             jobs = [row for row in rows if row.job is not None]
             is_full = len(jobs) == limit
-            self._take(worker, queue, jobs, is_full=is_full)
+            self._take(lease, queue, jobs, is_full=is_full)
         finally:
             self._asked_at = None
         self._failures.worked()
@@ -154,18 +155,18 @@ class Fetcher:
             await asyncio.sleep(0)  # there is no more to claim: they begin before we look further
         return bool(jobs or behind)
 
-    def _take(self, worker: int, queue: str, jobs: Sequence[ClaimRow], *, is_full: bool) -> None:
+    def _take(self, lease: Lease, queue: str, jobs: Sequence[ClaimRow], *, is_full: bool) -> None:
         self._slots.take(queue, len(jobs))
         self._answered_at = self._asked_at
         if is_full:
             # There may be more: that is asked for first, and these begin while Postgres looks for it.
-            self._loop.call_soon(self._begin_now, worker, queue, jobs)
+            self._loop.call_soon(self._begin_now, lease, queue, jobs)
         else:
-            self._begin_now(worker, queue, jobs)
+            self._begin_now(lease, queue, jobs)
 
-    def _begin_now(self, worker: int, queue: str, jobs: Sequence[ClaimRow]) -> None:
+    def _begin_now(self, lease: Lease, queue: str, jobs: Sequence[ClaimRow]) -> None:
         try:
-            self._begin(worker, queue, jobs)
+            self._begin(lease, queue, jobs)
         finally:
             self._answered_at = None
 

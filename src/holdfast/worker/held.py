@@ -9,6 +9,7 @@ from time import monotonic
 from holdfast.storage.runs import ClaimRow
 from holdfast.telemetry.events import AttemptFact
 from holdfast.worker.kind import Kind
+from holdfast.worker.lease import UNBOUNDED, Lease
 
 
 class Stop(Enum):
@@ -29,6 +30,7 @@ class Held:
         "is_completing",
         "job",
         "kind",
+        "lease",
         "on_stop",
         "overdue_at",
         "queue",
@@ -40,7 +42,7 @@ class Held:
         "worker",
     )
 
-    def __init__(self, worker: int, queue: str, row: ClaimRow, kind: Kind) -> None:
+    def __init__(self, worker: int, queue: str, row: ClaimRow, kind: Kind, lease: Lease = UNBOUNDED) -> None:
         assert row.job is not None, "a row that only tells of the ring"  # noqa: S101  # a mistake of this package
         self.worker = worker
         self.queue = queue
@@ -48,6 +50,7 @@ class Held:
         self.job = row.job
         self.run = row.run
         self.kind = kind
+        self.lease = lease
         self.began = monotonic()
         self.overdue_at = self.began + row.lasting
         self.stop: Stop | None = None
@@ -78,6 +81,10 @@ class Held:
         """For a step that has a policy of its own: what follows is judged by it, and told of by its name."""
         self.row, self.kind, self.step = row, kind, step
         self._fact = None
+
+    def check_lease(self, doing: str = "begin") -> None:
+        """NotBegun if a handler or a step may not begin any more. Safe in any thread."""
+        self.lease.check(self.job, self.run, doing)
 
     def tell_to_stop(self, reason: Stop) -> None:
         """A lost lease overrides whatever was said before: then nothing may be written any more. A commit

@@ -19,6 +19,7 @@ from holdfast.postgres.conversation import hold_blocking
 from holdfast.postgres.failure_log import FailureLog
 from holdfast.postgres.schema import Schema
 from holdfast.storage.runs import Heartbeat, Settlement, renew, settle_surely
+from holdfast.worker.lease import Lease
 from holdfast.worker.watch import LOOK_SECONDS, LoopWatch
 
 _log = logging.getLogger("holdfast.worker")
@@ -67,18 +68,22 @@ class LeaseKeeper:
         self._poked = threading.Event()
         self._is_stopping = False
         self._worker: int | None = None
-        self._valid_until = 0.0
+        self._lease: Lease | None = None
         self._unknown: dict[int, float] = {}
         self._failures = FailureLog(_log, "renewing the worker's lease")
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
 
-    def begin(self, worker: int, sent_at: float) -> None:
+    def begin(self, worker: int, sent_at: float) -> Lease:
         """Keep this worker's lease, which was asked for at `sent_at`."""
         self._unknown = {}
-        self._valid_until = sent_at + self._beats.lease.total_seconds()
+        lease = self._lease = Lease(worker, self._believed_from(sent_at))
         self._worker = worker
         self.poke()
+        return lease
+
+    def _believed_from(self, sent_at: float) -> float:
+        return sent_at + self._beats.lease.total_seconds() - self._beats.margin
 
     def poke(self) -> None:
         """Beat now: somebody wants a run cancelled, or a worker has begun."""
@@ -124,7 +129,8 @@ class LeaseKeeper:
                 renew(self._schema, worker=worker, lease=self._beats.lease, runs=self._held())
             )
             if news.is_alive:
-                self._valid_until = sent_at + self._beats.lease.total_seconds()
+                if self._lease is not None and self._lease.worker == worker:
+                    self._lease.believed_until = self._believed_from(sent_at)
                 self._give_back(worker, news)
         except DatabaseError as error:
             self._failures.failed(error)
@@ -148,7 +154,7 @@ class LeaseKeeper:
 
     def _time_left(self) -> float:
         """For how long the lease may still be believed in."""
-        return self._valid_until - self._beats.margin - monotonic()
+        return (self._lease.believed_until if self._lease is not None else 0.0) - monotonic()
 
     def _check_time(self) -> None:
         """On the event loop, as the thread may be waiting for a reply for longer than the lease lasts."""

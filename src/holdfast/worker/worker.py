@@ -39,6 +39,7 @@ from holdfast.worker.fetcher import Fetcher
 from holdfast.worker.held import Stop
 from holdfast.worker.keeper import LeaseKeeper
 from holdfast.worker.kind import Kinds, Style
+from holdfast.worker.lease import Lease
 from holdfast.worker.options import WorkerOptions
 from holdfast.worker.outliving import Outliving
 from holdfast.worker.processes import Processes
@@ -79,6 +80,7 @@ class Worker:
         self._extras = extras or Extras()
         self._left_behind = {} if left_behind is None else left_behind
         self._id: int | None = None
+        self._lease: Lease | None = None
         self._beginning_anew: asyncio.Task[None] | None = None
         self.stopping = Stopping()
         self.started = asyncio.Event()
@@ -194,7 +196,7 @@ class Worker:
             slots,
             tuple(self._kinds),
             poll=self._options.poll,
-            worker=lambda: self._id,
+            lease=lambda: None if self._id is None else self._lease,
             begin=attempts.begin,
             is_clogged=lambda: settler.backlog >= _CLOGGED,
             on_claimed=leader.claimed,
@@ -280,7 +282,7 @@ class Worker:
             )
         )
         self._calm = database
-        self._keeper_now.begin(worker, sent_at)
+        self._lease = self._keeper_now.begin(worker, sent_at)
         self._id = worker
         self._fetcher_now.wake()
         self._emitter.emit(

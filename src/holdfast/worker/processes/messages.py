@@ -28,7 +28,9 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Run a handler. `arguments` is a pickled dict of keyword arguments."""
+    """Run a handler. `arguments` is a pickled dict of keyword arguments. `believed_until` is on the clock that
+    all processes of a machine share: a call that is read later than that is not begun.
+    """
 
     reference: Reference
     worker: int
@@ -36,6 +38,7 @@ class Call:
     row: ClaimRow
     takes_context: bool
     arguments: bytes
+    believed_until: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +83,8 @@ class Logged:
 @dataclass(frozen=True, slots=True)
 class Ended:
     """The handler returned (`result` is a pickle, or `lost` says why it is not sent) or raised. `state`
-    is JSON text if it was touched. A child that `is_spent` should not be used again.
+    is JSON text if it was touched. A child that `is_spent` should not be used again. A call that
+    came `is_too_late` was not begun.
     """
 
     run: int
@@ -90,6 +94,7 @@ class Ended:
     raised: Raised | None = None
     state: str | None = None
     is_spent: bool = False
+    is_too_late: bool = False
 
 
 ToChild = Start | Call | StopRun | Heard

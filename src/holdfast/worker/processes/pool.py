@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import Any, Self
 
 from holdfast.codec.result import NotBrought
@@ -66,11 +67,15 @@ class Processes:
 
     async def _run(self, call: Call, held: Held, context: Context, memory_limit: int | None) -> Any:
         while True:
+            held.check_lease()
+            call = replace(call, believed_until=held.lease.believed_until)
             child = self._take(memory_limit)
             try:
                 answer = await self._answered(child, call, held, context)
             finally:
                 self._give_back(child)
+            if isinstance(answer, Ended) and answer.is_too_late:
+                continue
             # A child that died while it was idle, or just then, has not cost the job its attempt.
             if not (isinstance(answer, ProcessDied) and child.runs > 1 and not child.has_begun):
                 return self._outcome(answer, context)
@@ -89,7 +94,9 @@ class Processes:
             pickled = dump(arguments)
         except Exception as error:
             raise InvalidInput(f"its arguments cannot be pickled for a child process: {error}") from error
-        return Call(reference, held.worker, held.queue, held.row, takes_context, pickled)
+        return Call(
+            reference, held.worker, held.queue, held.row, takes_context, pickled, held.lease.believed_until
+        )
 
     async def _answered(self, child: Child, call: Call, held: Held, context: Context) -> Answer:
         answer = child.begin(call, lambda text: context.progress(**json.loads(text)))

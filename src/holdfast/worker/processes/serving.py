@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from queue import SimpleQueue
+from time import monotonic
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
@@ -160,6 +161,8 @@ class Serving:
     def _run(self, call: Call, held: Held, saying: Saying) -> Ended:
         context = Context(held, save_progress=lambda _, text: saying.say(text), complete=_refuse)
         current.set(context)
+        if monotonic() >= call.believed_until:
+            return Ended(held.run, is_too_late=True)
         try:
             with confinement.limited_memory(self._memory_limit):
                 result = self._called(call, held, context)
