@@ -45,7 +45,7 @@ async def turned(turns: list[Did | Exception]) -> list[Event]:
 async def test_counts_of_a_chore_are_told_only_when_it_did_something(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    caplog.set_level(logging.INFO, "holdfast.worker")
+    caplog.set_level(logging.DEBUG, "holdfast.worker")
     assert await turned(list(TURNS)) == [ChoreDid("promote", 3), ChoreDid("promote", 2)]
     assert [record.getMessage() for record in caplog.records] == [
         "chore promote: count=3",

@@ -2,10 +2,17 @@
 
 import json
 import logging
+import subprocess
+import sys
+from datetime import timedelta
 
 import pytest
 
-from holdfast.telemetry.log import JsonFormatter, say
+from holdfast.cli.logs import TextFormatter
+from holdfast.domain.failure import Failure
+from holdfast.telemetry.events import AttemptEnded, AttemptFact, Event
+from holdfast.telemetry.log import JsonFormatter, log_event, say
+from holdfast.worker.failures import from_error
 
 HALF = "half a pair: \ud83d"
 
@@ -13,6 +20,103 @@ HALF = "half a pair: \ud83d"
 def test_a_line_with_half_a_surrogate_pair_can_be_written(caplog: pytest.LogCaptureFixture) -> None:
     say(logging.getLogger("holdfast.worker"), logging.WARNING, "attempt failed", job=7, error=HALF)
     [record] = caplog.records
-    assert record.getMessage().encode() == b'attempt failed: job=7 error="half a pair: \\\\ud83d"'
+    assert record.getMessage().encode() == b'attempt failed: job=7 error="half a pair: \\ud83d"'
     line = JsonFormatter().format(record).encode()
     assert json.loads(line)["error"] == HALF
+
+
+FORGED = "lost\n2026-01-31T09:00:00 INFO holdfast.worker attempt succeeded: job=7\x1b[2K\u202e\u2028x\x85y"
+
+
+def line_of(event: Event, formatter: logging.Formatter, caplog: pytest.LogCaptureFixture) -> str:
+    caplog.clear()
+    log_event(event)
+    [record] = caplog.records
+    return formatter.format(record)
+
+
+def ended(outcome: str, failure: Failure | None = None) -> AttemptEnded:
+    fact = AttemptFact(7, 9, "send", "mail", 2, 5)
+    return AttemptEnded(fact, outcome, timedelta(milliseconds=1500), failure)
+
+
+@pytest.mark.parametrize("formatter", [TextFormatter(), JsonFormatter()])
+def test_no_message_passes_for_a_line_of_the_log(
+    formatter: logging.Formatter, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    logging.getLogger("shop").warning("%s", FORGED)
+    try:
+        raise ValueError(FORGED)  # noqa: TRY301  # for its traceback
+    except ValueError as error:
+        failure = from_error(error)
+        logging.getLogger("shop").exception("oh: %s", FORGED)
+    lines = [formatter.format(record) for record in caplog.records]
+    lines.append(line_of(ended("failed", failure), formatter, caplog))
+    for text in lines:
+        assert not {"\x1b", "\u202e", "\u2028", "\x85"} & set(text)
+        if isinstance(formatter, JsonFormatter):
+            assert len(text.splitlines()) == 1
+            assert FORGED in (said := json.loads(text)).get("message", said.get("traceback"))
+        else:
+            assert all(line.startswith("    ") for line in text.splitlines()[1:])
+
+
+def test_a_retry_is_a_warning_and_an_end_an_error_with_its_traceback(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    failure = Failure("no", type="ValueError", traceback="Traceback:\n  here\nValueError: no\n")
+    caplog.set_level(logging.INFO)
+    for outcome, level in (("succeeded", "INFO"), ("retried", "WARNING"), ("failed", "ERROR")):
+        line = line_of(ended(outcome, failure), TextFormatter(), caplog)
+        assert f" {level} holdfast.worker attempt {outcome}: job=7 kind=send queue=mail attempt=2/5" in line
+        assert 'took="1s 500ms"' in line
+        assert 'error="ValueError: no"' in line
+        assert ("\n      here\n" in line) == (outcome == "failed")
+    caplog.set_level(logging.DEBUG)
+    assert "\n      here\n" in line_of(ended("retried", failure), TextFormatter(), caplog)
+
+
+def test_json_has_numbers_and_the_traceback_as_members(caplog: pytest.LogCaptureFixture) -> None:
+    failure = Failure("no", type="ValueError", traceback="Traceback: here")
+    line = json.loads(line_of(ended("failed", failure), JsonFormatter(), caplog))
+    assert (line["attempt"], line["max_attempts"], line["took_ms"]) == (2, 5, 1500)
+    assert line["traceback"] == "Traceback: here"
+
+
+def test_what_is_in_a_group_of_errors_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    group = ExceptionGroup("all", [ValueError("one"), ExceptionGroup("inner", [KeyError("two")])])
+    failure = from_error(group)
+    assert failure.causes == ("ValueError: one", "KeyError: 'two'")
+    line = line_of(ended("retried", failure), TextFormatter(), caplog)
+    assert "ValueError: one; KeyError: 'two'" in line
+
+
+UNDER_UVICORN = """
+import logging.config
+from datetime import timedelta
+from holdfast.telemetry.events import AttemptEnded, AttemptFact
+from holdfast.telemetry.log import log_event
+
+logging.config.dictConfig({
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"default": {"format": "%(levelname)s %(message)s"}},
+    "handlers": {"default": {"formatter": "default", "class": "logging.StreamHandler"}},
+    "loggers": {
+        "uvicorn": {"handlers": ["default"], "level": "INFO", "propagate": False},
+        "uvicorn.error": {"level": "INFO"},
+        "uvicorn.access": {"handlers": ["default"], "level": "INFO", "propagate": False},
+    },
+})
+log_event(AttemptEnded(AttemptFact(7, 9, "send", "mail", 2, 5), "retried", timedelta(seconds=1)))
+log_event(AttemptEnded(AttemptFact(8, 9, "send", "mail", 2, 5), "succeeded", timedelta(seconds=1)))
+"""
+
+
+def test_warnings_appear_under_the_set_up_of_a_web_server() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", UNDER_UVICORN], capture_output=True, text=True, timeout=60, check=True
+    )
+    assert "attempt retried: job=7" in done.stderr
+    assert "job=8" not in done.stderr

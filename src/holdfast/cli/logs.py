@@ -4,9 +4,9 @@ import logging
 import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Any, Literal
 
-from holdfast.telemetry.log import JsonFormatter, key_values
+from holdfast.telemetry.log import JsonFormatter, escaped, indented, key_values
 from holdfast.worker.context import current, facts_of
 
 LogFormat = Literal["text", "json"]
@@ -30,9 +30,22 @@ class TextFormatter(logging.Formatter):
         return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # logging's
-        line = super().formatMessage(record)
+        line = escaped(super().formatMessage(record))
         of: Mapping[str, object] | None = getattr(record, "holdfast_job", None)
         return f"{line}: {key_values(of)}" if of else line
+
+    def format(self, record: logging.LogRecord) -> str:
+        if not record.exc_info:
+            return super().format(record)
+        # Another handler may have left there what it made of the error.
+        found, record.exc_text = record.exc_text, None
+        try:
+            return super().format(record)
+        finally:
+            record.exc_text = found
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802  # logging's
+        return indented(super().formatException(ei))
 
 
 def _name_the_job(record: logging.LogRecord) -> bool:

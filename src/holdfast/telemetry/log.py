@@ -2,6 +2,7 @@
 
 import json
 import logging
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import assert_never
@@ -53,7 +54,8 @@ class EventLog:
             case AttemptEnded():
                 level = _level(event)
                 if logger.isEnabledFor(level):
-                    _line(level, f"attempt {event.outcome}", **_of(event.of), **_ending(event))
+                    facts = {**_of(event.of), **_ending(event)}
+                    say(logger, level, f"attempt {event.outcome}", _traceback(event), **facts)
             case LeaseLost():
                 _line(
                     logging.WARNING, f"lease lost, could not {event.doing}{_AT_LEAST_ONCE}", **_of(event.of)
@@ -85,7 +87,8 @@ class EventLog:
             case LeadershipChanged(is_leader, term):
                 _line(logging.INFO, "leading" if is_leader else "no longer leading", term=term)
             case ChoreDid(chore, count):
-                _line(logging.INFO, f"chore {chore}", count=count)
+                # Promoting is what every delay and every retry comes to, many times a minute.
+                _line(logging.DEBUG if chore == "promote" else logging.INFO, f"chore {chore}", count=count)
             case ChoreFailed(chore, error):
                 # Each time: whoever runs the chore warns once for each reason.
                 _line(logging.DEBUG, f"chore {chore} failed", error=f"{type(error).__name__}: {error}")
@@ -114,37 +117,52 @@ log_event = EventLog()
 def _level(event: AttemptEnded) -> int:
     if event.outcome in _BAD:
         return logging.ERROR
-    # The job waits for code that it fits, which may never come.
-    is_misfit = event.failure is not None and event.failure.code == "decode_error"
-    return logging.WARNING if is_misfit else logging.INFO
+    # Something went wrong, and may go wrong until the job is out of attempts.
+    return logging.WARNING if event.outcome == "retried" else logging.INFO
 
 
 def _of(fact: AttemptFact) -> dict[str, object]:
-    attempt = f"{fact.attempt}/{fact.max_attempts}"
     step = {} if fact.step is None else {"step": fact.step}
     return {
         "job": fact.job,
         "kind": fact.kind,
         **step,
         "queue": fact.queue,
-        "attempt": attempt,
+        "attempt": fact.attempt,
+        "max_attempts": fact.max_attempts,
         "run": fact.run,
     }
 
 
 def _ending(event: AttemptEnded) -> dict[str, object]:
-    facts: dict[str, object] = {"took": compact(_rounded(event.took))}
+    facts: dict[str, object] = {"took_ms": _milliseconds(event.took)}
     if event.delay is not None:
-        facts["delay"] = compact(_rounded(event.delay))
+        facts["delay_ms"] = _milliseconds(event.delay)
     if event.failure is not None:
         facts["code"] = event.failure.code
         facts["error"] = _first_line(event.failure)
     return facts
 
 
+def _traceback(event: AttemptEnded) -> str | None:
+    """Of an attempt that has failed for good; of every one for who looks closely."""
+    if event.failure is None or not (event.outcome in _BAD or logger.isEnabledFor(logging.DEBUG)):
+        return None
+    return event.failure.traceback
+
+
 def _first_line(failure: Failure) -> str:
+    """What went wrong; for a group of errors, which says nothing by itself, what is in it."""
     text = f"{failure.type}: {failure.message}" if failure.type else failure.message
-    return text.splitlines()[0][:300] if text else ""
+    line = text.splitlines()[0][:300] if text else ""
+    if failure.type and failure.type.endswith("ExceptionGroup"):
+        inner = "; ".join(cause.splitlines()[0][:300] for cause in failure.causes if cause)
+        return f"{line}: {inner}"[:1_000]
+    return line
+
+
+def _milliseconds(length: timedelta) -> int:
+    return max(round(length / timedelta(milliseconds=1)), 1)
 
 
 def _rounded(length: timedelta) -> timedelta:
@@ -155,21 +173,62 @@ def _line(level: int, message: str, **facts: object) -> None:
     say(logger, level, message, **facts)
 
 
-def say(to: logging.Logger, level: int, message: str, **facts: object) -> None:
-    """A line with facts: as key=value in text, as members in JSON."""
+def say(
+    to: logging.Logger, level: int, message: str, traceback: str | None = None, /, **facts: object
+) -> None:
+    """A line with facts: as key=value in text, as members in JSON. A traceback comes below the text, each of
+    its lines indented, so that none passes for a line of the log; in JSON it is a member.
+    """
+    if not to.isEnabledFor(level):
+        return
     text = key_values(facts)
-    to.log(
-        level, "%s: %s" if text else "%s%s", message, text, extra={"holdfast": {"event": message, **facts}}
+    record = to.makeRecord(
+        to.name, level, __file__, 0, "%s: %s" if text else "%s%s", (message, text), None, "say"
     )
+    told: dict[str, object] = {"event": message, **facts}
+    vars(record)["holdfast"] = told
+    if traceback is not None:
+        told["traceback"] = traceback
+        record.exc_text = indented(traceback)
+    to.handle(record)
 
 
 def key_values(facts: Mapping[str, object]) -> str:
-    return " ".join(f"{name}={_value(value)}" for name, value in facts.items() if value is not None)
+    """For people: `attempt=1/20 took=12ms`. JSON has the numbers `attempt`, `max_attempts` and `took_ms`."""
+    return " ".join(
+        f"{name.removesuffix('_ms')}={_value(_shown(name, value, facts))}"
+        for name, value in facts.items()
+        if value is not None and name != "max_attempts"
+    )
+
+
+def _shown(name: str, value: object, facts: Mapping[str, object]) -> object:
+    if name == "attempt" and "max_attempts" in facts:
+        return f"{value}/{facts['max_attempts']}"
+    if name.endswith("_ms") and isinstance(value, int):
+        return compact(timedelta(milliseconds=value))
+    return value
+
+
+# What ends a line, moves the cursor or turns the direction of writing, for terminals and for those who read
+# line by line: a handler's message must not pass for a line of the log.
+_TREACHEROUS = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+_NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def escaped(text: str) -> str:
+    """One line that shows what it holds and does nothing else."""
+    return _encodable(_TREACHEROUS.sub(lambda found: _NAMED.get(found[0]) or f"\\u{ord(found[0]):04x}", text))
+
+
+def indented(text: str) -> str:
+    return "\n".join(f"    {escaped(line)}" for line in text.rstrip("\n").split("\n"))
 
 
 def _value(value: object) -> str:
-    text = _encodable(str(value))
-    return json.dumps(text, ensure_ascii=False) if not text or any(c in text for c in ' "=\n') else text
+    text = str(value)
+    is_bare = text and not any(c in text for c in ' "=') and not _TREACHEROUS.search(text)
+    return escaped(text if is_bare else json.dumps(text, ensure_ascii=False))
 
 
 def _encodable(text: str) -> str:
@@ -192,4 +251,5 @@ class JsonFormatter(logging.Formatter):
             line |= {"message": record.getMessage(), **getattr(record, "holdfast_job", {})}
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
-        return _encodable(json.dumps(line, ensure_ascii=False, default=str))
+        # Inside of its strings, JSON reads these escapes back as what they stand for.
+        return escaped(json.dumps(line, ensure_ascii=False, default=str))

@@ -36,8 +36,8 @@ def _traceback(error: BaseException) -> str:
 
 
 def _causes(error: BaseException) -> list[BaseException]:
-    """What Python would show: the explicit cause, or the context unless it was suppressed."""
-    causes: list[BaseException] = []
+    """What Python would show: what is in a group, the explicit cause, or the context if not suppressed."""
+    causes = _members(error)
     seen = {id(error)}
     current: BaseException | None = error
     while current is not None:
@@ -47,3 +47,14 @@ def _causes(error: BaseException) -> list[BaseException]:
         seen.add(id(current))
         causes.append(current)
     return causes
+
+
+def _members(error: BaseException) -> list[BaseException]:
+    """The errors inside of a group, and of groups in it."""
+    if not isinstance(error, BaseExceptionGroup):
+        return []
+    return [
+        leaf
+        for member in error.exceptions
+        for leaf in (_members(member) if isinstance(member, BaseExceptionGroup) else [member])
+    ]
