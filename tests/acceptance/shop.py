@@ -8,7 +8,7 @@ import os
 import time
 from pathlib import Path
 
-from holdfast import App, Context, Retry, exponential
+from holdfast import App, Context, Retry, RetryLater, exponential
 
 SHORT = Retry(max_attempts=20, backoff=exponential("100ms", factor=1, jitter=0))
 
@@ -133,3 +133,12 @@ async def greet(name: str) -> str:
 @app.job(retry=SHORT)
 async def wrap(gift: str, ribbon: str) -> str:
     return f"{gift} with {ribbon}"
+
+
+@app.job(retry=SHORT)
+async def retry_after(ctx: Context, delay: str) -> int:
+    """Asks at its first attempt to be tried again after a delay."""
+    note(ctx)
+    if ctx.attempt == 1:
+        raise RetryLater(delay)
+    return ctx.attempt

@@ -32,7 +32,8 @@ def callers_for(
 
 
 def chores_for(schema: Schema, database: Database, emitter: Emitter) -> Sequence[Chore]:
-    return [Chore("flows", Waker(database, schema).once, emitter, shortest=1, longest=20)]
+    once = Waker(database, schema).once
+    return [Chore("flows", once, emitter, shortest=1, longest=20, is_woken=True, fills_ready=True)]
 
 
 def payload_text(event: str, payload: Any) -> str | None:

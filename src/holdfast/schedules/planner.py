@@ -165,7 +165,15 @@ class PlanPruner:
 def chores(database: Database, schema: Schema, emitter: Emitter) -> list[Chore]:
     """What the leader does for schedules."""
     return [
-        Chore("plan", Planner(database, schema, emitter).once, emitter, shortest=1, longest=30),
+        Chore(
+            "plan",
+            Planner(database, schema, emitter).once,
+            emitter,
+            shortest=1,
+            longest=30,
+            is_woken=True,
+            fills_ready=True,
+        ),
         Chore("prune plans", PlanPruner(database, schema).once, emitter, shortest=30, longest=600),
     ]
 

@@ -20,6 +20,7 @@ from holdfast.postgres.failure_log import FailureLog
 from holdfast.postgres.schema import Schema
 from holdfast.storage.runs import Heartbeat, Settlement, renew, settle_surely
 from holdfast.worker.lease import Lease
+from holdfast.worker.wake_ups import ALWAYS_HEARD, WakeUps
 from holdfast.worker.watch import LOOK_SECONDS, LoopWatch
 
 _log = logging.getLogger("holdfast.worker")
@@ -55,6 +56,7 @@ class LeaseKeeper:
         on_lost: Callable[[int], None],
         on_released: Callable[[], None],
         watch: LoopWatch,
+        wake_ups: WakeUps = ALWAYS_HEARD,
     ) -> None:
         self._database = database
         self._schema = schema
@@ -65,6 +67,7 @@ class LeaseKeeper:
         self._on_lost = on_lost
         self._on_released = on_released
         self._watch = watch
+        self._wake_ups = wake_ups
         self._poked = threading.Event()
         self._is_stopping = False
         self._worker: int | None = None
@@ -117,6 +120,8 @@ class LeaseKeeper:
 
     def _wait(self, seconds: float) -> None:
         """Until it is time, or somebody pokes; with an eye on the event loop meanwhile."""
+        if not self._wake_ups.are_heard():
+            seconds = min(seconds, self._wake_ups.poll)  # nobody can poke for a cancel request
         until = monotonic() + seconds
         while (left := until - monotonic()) > 0 and not self._poked.wait(min(left, LOOK_SECONDS)):
             self._watch.look()

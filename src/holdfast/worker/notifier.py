@@ -11,7 +11,7 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 
 from holdfast.domain.job import NewJob
@@ -79,6 +79,8 @@ class Notifier:
         self._quiet = Quiet()
         self._failures = FailureLog(_log, _WAKING)
         self._task: asyncio.Task[None] | None = None
+        self.nearby: Callable[[set[str]], None] | None = None
+        """Told at once, in this process, whether or not notifications arrive here."""
 
     def may_ride(self, names: set[str]) -> bool:
         """Whether an enqueue that is sent now may carry a NOTIFY for these; who asks and hears so, does."""
@@ -90,6 +92,8 @@ class Notifier:
 
     def tell(self, names: set[str]) -> None:
         self._names |= names
+        if self.nearby is not None:
+            self.nearby(names)
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._send())
 

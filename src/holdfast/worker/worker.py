@@ -4,7 +4,7 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from time import monotonic
@@ -40,6 +40,7 @@ from holdfast.worker.held import Stop
 from holdfast.worker.keeper import LeaseKeeper
 from holdfast.worker.kind import Kinds, Style
 from holdfast.worker.lease import Lease
+from holdfast.worker.notifier import LEADER
 from holdfast.worker.options import WorkerOptions
 from holdfast.worker.outliving import Outliving
 from holdfast.worker.processes import Processes
@@ -48,6 +49,7 @@ from holdfast.worker.settler import Settler
 from holdfast.worker.slots import Slots
 from holdfast.worker.stopping import Stopping
 from holdfast.worker.threads import JobThreads
+from holdfast.worker.wake_ups import WakeUps
 from holdfast.worker.watch import LoopWatch
 
 _log = logging.getLogger("holdfast.worker")
@@ -97,6 +99,16 @@ class Worker:
             await self._check_schema(calm)
             settler = Settler(hot, self._schema, self._options.retention)
             slots = Slots(self._options.queues, lambda: fetcher.slot_freed())  # noqa: PLW0108  # made below
+            listener = self._listener(calm)
+            wake_ups = WakeUps(self._options.poll.total_seconds(), lambda: listener.health.is_whole)
+
+            def tell_ourselves(names: set[str]) -> None:
+                if not wake_ups.are_heard():
+                    for name in names - {LEADER}:
+                        fetcher.wake(name)
+                    if LEADER in names:
+                        leader.wake("promote", "flows")
+
             async with self._callers(connections) as callers:
                 attempts = Attempts(
                     self._kinds,
@@ -109,11 +121,11 @@ class Worker:
                     outliving=Outliving(self._left_behind),
                     misfit_for=lambda job: calm.run_one(misfit_for(self._schema, job)),
                 )
-                leader = self._leader(calm)
+                leader = self._leader(calm, wake_ups, lambda: fetcher.wake())  # noqa: PLW0108  # made below
                 fetcher = self._fetcher(hot, slots, attempts, settler, leader)
-                keeper = self._keeper(connections.leases, attempts, fetcher)
-                listener = self._listener(calm)
+                keeper = self._keeper(connections.leases, attempts, fetcher, wake_ups)
                 self._keeper_now, self._attempts, self._fetcher_now = keeper, attempts, fetcher
+                connections.notifier.nearby = tell_ourselves
                 async with listener:
                     self._subscribe(listener, fetcher, leader, keeper)
                     async with running(keeper):
@@ -202,7 +214,7 @@ class Worker:
             on_claimed=leader.claimed,
         )
 
-    def _leader(self, database: Database) -> Leader:
+    def _leader(self, database: Database, wake_ups: WakeUps, on_ready: Callable[[], None]) -> Leader:
         return Leader(
             database,
             self._schema,
@@ -219,9 +231,13 @@ class Worker:
             ],
             worker=lambda: self._id,
             lease=self._options.leader_lease,
+            wake_ups=wake_ups,
+            on_ready=on_ready,
         )
 
-    def _keeper(self, blocking: BlockingDatabase, attempts: Attempts, fetcher: Fetcher) -> LeaseKeeper:
+    def _keeper(
+        self, blocking: BlockingDatabase, attempts: Attempts, fetcher: Fetcher, wake_ups: WakeUps
+    ) -> LeaseKeeper:
         def heard(worker: int, news: Heartbeat) -> None:
             if worker == self._id:
                 attempts.cancel(news.to_cancel)
@@ -237,6 +253,7 @@ class Worker:
             claiming_since=lambda: fetcher.claiming_since,
             on_released=fetcher.wake,
             watch=LoopWatch(lambda: list(attempts.held.values()), self._emitter),
+            wake_ups=wake_ups,
         )
 
     def _listener(self, database: Database) -> Listener:

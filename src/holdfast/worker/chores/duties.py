@@ -20,7 +20,15 @@ def chores_of(
     tells, too, when one has run out.
     """
     lost = lease.total_seconds()
-    promote = Chore("promote", Promoter(database, schema).once, emitter, shortest=5, longest=30)
+    promote = Chore(
+        "promote",
+        Promoter(database, schema).once,
+        emitter,
+        shortest=5,
+        longest=30,
+        is_woken=True,
+        fills_ready=True,
+    )
     rescuer = Rescuer(database, schema, retention, on_rescued=promote.alarm.ring)
     enforcer = TimeoutEnforcer(database, schema, retention, on_rescued=promote.alarm.ring)
     return [
@@ -29,7 +37,15 @@ def chores_of(
         Chore("rescue", rescuer.once, emitter, shortest=min(5, lost / 4), longest=min(30, lost)),
         Chore("time out", enforcer.once, emitter, shortest=30, longest=120),
         Chore("ring", RingTurner(database, schema).once, emitter, shortest=1, longest=30),
-        Chore("unpark", Unparker(database, schema).once, emitter, shortest=1, longest=30),
+        Chore(
+            "unpark",
+            Unparker(database, schema).once,
+            emitter,
+            shortest=1,
+            longest=30,
+            is_woken=True,
+            fills_ready=True,
+        ),
         Chore("fold", Folder(database, schema).once, emitter, shortest=5, longest=30),
         Chore("prune", Pruner(database, schema).once, emitter, shortest=5, longest=60),
     ]

@@ -14,6 +14,7 @@ from holdfast.storage.workers import lead, step_down
 from holdfast.telemetry.events import Emitter, LeadershipChanged
 from holdfast.worker.chores.pace import Chore
 from holdfast.worker.service import Alarm
+from holdfast.worker.wake_ups import ALWAYS_HEARD, WakeUps
 
 _WORTH_A_LOOK = 2_000
 
@@ -32,7 +33,12 @@ class Leader:
         *,
         worker: Callable[[], int | None],
         lease: timedelta = timedelta(seconds=10),
+        wake_ups: WakeUps = ALWAYS_HEARD,
+        on_ready: Callable[[], None] = lambda: None,
     ) -> None:
+        """`on_ready` is called when a chore has moved jobs to where they may be claimed, unless a
+        notification tells this process anyway.
+        """
         self._database = database
         self._schema = schema
         self._emitter = emitter
@@ -40,6 +46,8 @@ class Leader:
         self._chores: Sequence[Chore] = ()
         self._worker = worker
         self._lease = lease
+        self._wake_ups = wake_ups
+        self._on_ready = on_ready
         self._alarm = Alarm()
         self._claimed = 0
         self._failures = FailureLog(_log, "asking to lead")
@@ -70,7 +78,7 @@ class Leader:
                 if until is not None:
                     await self._lead(until)
                 else:
-                    await self._alarm.sleep(self._lease.total_seconds() / 2)
+                    await self._wake_ups.sleep(self._alarm, self._lease.total_seconds() / 2)
         finally:
             await asyncio.shield(self._step_down())
 
@@ -103,7 +111,12 @@ class Leader:
         self._chores = self._make_chores()
         try:
             async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(chore.run(), name=f"chore-{chore.name}") for chore in self._chores]
+                tasks = [
+                    group.create_task(
+                        chore.run(self._wake_ups, self._tell_ourselves), name=f"chore-{chore.name}"
+                    )
+                    for chore in self._chores
+                ]
                 try:
                     await self._renew(until)
                 finally:
@@ -112,6 +125,10 @@ class Leader:
         finally:
             self.is_leader = False
             self._emitter.emit(LeadershipChanged(is_leader=False, term=None))
+
+    def _tell_ourselves(self) -> None:
+        if not self._wake_ups.are_heard():
+            self._on_ready()
 
     async def _renew(self, until: float) -> None:
         """Until the lease could not be renewed in time, or somebody else has it."""

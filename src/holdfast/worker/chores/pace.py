@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from holdfast.postgres.failure_log import FailureLog
 from holdfast.telemetry.events import ChoreDid, ChoreFailed, Emitter
 from holdfast.worker.service import Alarm
+from holdfast.worker.wake_ups import ALWAYS_HEARD, WakeUps
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +39,15 @@ class Chore:
         *,
         shortest: float,
         longest: float,
+        is_woken: bool = False,
+        fills_ready: bool = False,
     ) -> None:
+        """`is_woken`: notifications tell it to look, so without them it looks at every poll. `fills_ready`:
+        what it moves may be claimed at once.
+        """
         self.name = name
+        self.fills_ready = fills_ready
+        self._is_woken = is_woken
         self.once = once
         self.alarm = Alarm()
         self._emitter = emitter
@@ -47,7 +55,11 @@ class Chore:
         self._longest = longest
         self._failures = FailureLog(_log, f"chore {name}")
 
-    async def run(self) -> None:
+    async def run(
+        self, wake_ups: WakeUps = ALWAYS_HEARD, on_filled: Callable[[], None] = lambda: None
+    ) -> None:
+        if not self._is_woken:
+            wake_ups = ALWAYS_HEARD
         wait = self._shortest
         while True:
             try:
@@ -60,9 +72,11 @@ class Chore:
             self._failures.worked()
             if did.count:
                 self._emitter.emit(ChoreDid(self.name, did.count))
+                if self.fills_ready:
+                    on_filled()
             if did.is_more:
                 await asyncio.sleep(0)
                 continue
             wait = self._shortest if did.count else min(wait * 4, self._longest)
             exact = wait if did.again_in is None else min(did.again_in, self._longest)
-            await self.alarm.sleep(exact or _LOCKED_ELSEWHERE)
+            await wake_ups.sleep(self.alarm, exact or _LOCKED_ELSEWHERE)
