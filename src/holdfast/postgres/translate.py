@@ -1,5 +1,6 @@
 """Errors of psycopg as Holdfast's own, with the code of Postgres kept and no secret repeated."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -26,6 +27,10 @@ _BY_MEANING: dict[Meaning, type[DatabaseError]] = {
     Meaning.DATA: DataRefused,
     Meaning.FATAL: StatementFailed,
 }
+
+_TRIED = re.compile(
+    r"^- host: '(.*?)', port: '(.*?)', hostaddr: .*?: (?:connection failed: )?(.*)$", re.MULTILINE
+)
 
 
 class NoReply(psycopg.OperationalError):
@@ -75,5 +80,9 @@ def is_datas_fault(error: BaseException) -> bool:
 
 
 def one_line(error: BaseException) -> str:
-    """The first line: what follows in messages of Postgres are positions and hints."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
+    """The first line: what follows in messages of Postgres are positions and hints. Of several hosts
+    that were tried in vain psycopg's first line tells the last one's reason alone: here each has its own.
+    """
+    text = str(error).strip() or type(error).__name__
+    hosts = [f"{host}:{port}: {reason}" for host, port, reason in _TRIED.findall(text)]
+    return "; ".join(dict.fromkeys(hosts)) or text.splitlines()[0]

@@ -35,7 +35,7 @@ _LEVELS: dict[type[Event], int] = {AttemptStarted: logging.DEBUG, AttemptEnded: 
 _BAD = ("failed", "expired")
 _THREAD = 'plain functions cannot be stopped, see isolate="process"'
 _AT_LEAST_ONCE = "; the job may run again and repeat what this run did"
-_STUBBORN = "its handler caught the CancelledError, and must raise it again"
+_STUBBORN = "its handler has not ended: it cleans up, or caught the CancelledError and must raise it again"
 
 
 class EventLog:
