@@ -21,7 +21,8 @@ class Retry:
 
     `backoff` is one length ("10s"), several in turn (["1s", "10s", "1m"]), `exponential(…)`, or a function
     of the attempt and the error. `on` names the errors that are tried again, or decides by a function; all
-    others fail at once. `max_attempts` includes the first.
+    others fail at once, but for an outage of the database that Holdfast itself met. `max_attempts` includes
+    the first.
     """
 
     max_attempts: int = 20

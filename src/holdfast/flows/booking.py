@@ -15,6 +15,7 @@ from holdfast.postgres.borrowed import run_on
 from holdfast.postgres.database import Database
 from holdfast.storage.flows import Writing, checkpoint
 from holdfast.worker.asks import Ask, Fail
+from holdfast.worker.completion import mark_outage
 from holdfast.worker.ownership import committing
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ class Booking:
         try:
             await self._stack.aclose()
         except Exception as failure:
+            mark_outage(failure)
             await self._failed(failure)
             raise
 

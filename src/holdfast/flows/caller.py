@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from holdfast.domain.flow import Path
-from holdfast.domain.outcome import Failed, Released
+from holdfast.domain.outcome import Failed
 from holdfast.domain.outcome import Undecodable as NotDecoded
 from holdfast.errors import ChildFailed, EventTimeout, FlowDiverged, InvalidInput, LeaseLost, StepFailed
 from holdfast.flows.code import fingerprint
@@ -51,7 +51,7 @@ class Flows:
                 context._is_completed, context._own_outcome = True, end.outcome  # noqa: SLF001  # its other half
                 return None
             if end is not None:
-                wish = Snooze(timedelta()) if isinstance(end, Suspended) else CameTo(Released())
+                wish = Snooze(timedelta()) if isinstance(end, Suspended) else end.wish
                 raise wish from error
             raise _judged(held, error) from error
 

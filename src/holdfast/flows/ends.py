@@ -2,6 +2,14 @@
 must not hold them up.
 """
 
+from datetime import timedelta
+
+from holdfast.domain.outcome import Released
+from holdfast.errors import ServerUnable
+from holdfast.worker.asks import Ask, CameTo, Snooze
+
+_PAUSE = timedelta(seconds=2)
+
 
 class Suspended(BaseException):
     """The run waits, and its lease is gone. `is_settled` is False when it is to end instead: it was
@@ -19,6 +27,13 @@ class Interrupted(BaseException):
     def __init__(self, error: Exception) -> None:
         self.error = error
         super().__init__(f"the flow was interrupted: {error}")
+
+    @property
+    def wish(self) -> Ask:
+        """Go on at once where the connection is back; after a pause where the server refused, as what it did
+        may be all that it cannot do. No attempt is counted.
+        """
+        return Snooze(_PAUSE) if isinstance(self.error, ServerUnable) else CameTo(Released())
 
 
 def end_in(error: BaseException) -> Suspended | Interrupted | None:

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 from msgspec import structs
 
 from holdfast.domain.backoff import to_json
-from holdfast.domain.outcome import Failed, Released
+from holdfast.domain.outcome import Failed
 from holdfast.domain.outcome import Undecodable as NotDecoded
 from holdfast.errors import InvalidInput, Undecodable
 from holdfast.flows.batcher import Batcher
@@ -65,7 +65,7 @@ class Machines:
                     await self._go_on(held, context, standing, _move(held, signature, standing, answer))
                     return None
         except Interrupted as error:
-            raise CameTo(Released()) from error
+            raise error.wish from error
         except InvalidInput as error:
             # It would only be met again.
             raise _for_good(error) from error

@@ -5,16 +5,7 @@ from collections.abc import Callable, Sequence
 
 from holdfast.domain.flow import Recorded
 from holdfast.domain.job import NewJob
-from holdfast.errors import (
-    Conflict,
-    ConnectionFailed,
-    ConnectionLost,
-    LeaseLost,
-    MissingPrivilege,
-    PoolTimeout,
-    SchemaNotFound,
-    ServerUnable,
-)
+from holdfast.errors import Conflict, ConnectionFailed, ConnectionLost, LeaseLost, PoolTimeout, ServerUnable
 from holdfast.flows.batcher import Batcher
 from holdfast.flows.ends import Interrupted
 from holdfast.postgres.conversation import hold
@@ -27,17 +18,9 @@ from holdfast.storage.jobs import CHUNK
 from holdfast.storage.operators import cancel
 from holdfast.worker.notifier import wishes
 
-# The database was away, or could not do it, or lacks what an operator has to give back: nobody's attempt has
-# failed.
-AWAY = (
-    ConnectionFailed,
-    ConnectionLost,
-    PoolTimeout,
-    Conflict,
-    ServerUnable,
-    MissingPrivilege,
-    SchemaNotFound,
-)
+# The database was away, or could not do it now: nobody's attempt has failed. A right or a table that is
+# missing is none of these, and costs an attempt: a step would else be run again and again until it is back.
+AWAY = (ConnectionFailed, ConnectionLost, PoolTimeout, Conflict, ServerUnable)
 
 
 class Recorder:

@@ -81,6 +81,11 @@ _BY_CLASS = {
 }
 
 
+def is_data_code(code: str) -> bool:
+    """Whether a code says that a value is refused, of an error of any library."""
+    return code not in _BY_CODE and _BY_CLASS.get(code[:2]) is BAD_DATA
+
+
 def meaning(error: psycopg.Error) -> Failure:
     """What an error says. One without a code comes from this side: a broken socket, or a wrong call."""
     code = error.sqlstate

@@ -11,7 +11,14 @@ from typing import Any
 
 from holdfast.domain.schedule import Rules
 from holdfast.domain.timing import Timing, timing_from_json
-from holdfast.errors import HoldfastError, InvalidArguments, InvalidInput, ScheduleConflict
+from holdfast.errors import (
+    DatabaseError,
+    DataRefused,
+    HoldfastError,
+    InvalidArguments,
+    InvalidInput,
+    ScheduleConflict,
+)
 from holdfast.postgres.conversation import hold
 from holdfast.postgres.database import Database
 from holdfast.postgres.failure_log import FailureLog
@@ -160,6 +167,12 @@ class Declarer:
             await work
         except ScheduleConflict as error:
             self._say(one, str(error))  # not in its row, which is another's
+            return False
+        except DatabaseError as error:
+            if isinstance(error, DataRefused):
+                await self._tell(one, f"{type(error).__name__}: {error}")
+            else:
+                self._failed(error)  # an outage is no trouble of this schedule
             return False
         except Exception as error:  # noqa: BLE001  # reported; a source of scopes is the user's code
             await self._tell(one, f"{type(error).__name__}: {error}")

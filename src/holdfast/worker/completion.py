@@ -1,7 +1,7 @@
 """`ctx.transaction()`: the handler's writes, its follow-up jobs and the job's completion in one commit."""
 
 from collections.abc import Iterator
-from contextlib import AsyncExitStack, ExitStack, contextmanager
+from contextlib import AsyncExitStack, ExitStack, contextmanager, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
@@ -9,8 +9,10 @@ from holdfast.domain.transition import Complete
 from holdfast.errors import InvalidInput, LeaseLost
 from holdfast.postgres.blocking import BlockingDatabase
 from holdfast.postgres.borrowed import run_on, run_on_blocking
+from holdfast.postgres.borrowed.misfit import told
 from holdfast.postgres.database import Database
 from holdfast.postgres.schema import Schema
+from holdfast.postgres.sqlstate import is_data_code
 from holdfast.postgres.statement import Statement
 from holdfast.storage.runs import Retention, Settled, Settlement, settle
 from holdfast.worker.ownership import committing, committing_blocking
@@ -19,6 +21,16 @@ if TYPE_CHECKING:
     from holdfast.worker.context import Context
 
 NO_RESULT = "completed_in_transaction"
+
+
+def mark_outage(error: BaseException) -> None:
+    """An error of the connection's own library stays as it is, for the handler; but who judges the attempt
+    must know that the commit met a database in trouble, and not a mistake of the handler's.
+    """
+    code, _ = told(error)
+    if code is not None and not is_data_code(code):
+        with suppress(AttributeError):
+            error.holdfast_outage = True  # type: ignore[attr-defined]  # read by judging
 
 
 class Completion:
@@ -111,8 +123,9 @@ class Completion:
         held.is_completing = True
         try:
             yield
-        except BaseException:
+        except BaseException as error:
             held.is_completing = False
+            mark_outage(error)
             raise
         self._context._is_completed = True  # noqa: SLF001  # the other half of one idea
 

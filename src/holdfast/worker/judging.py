@@ -14,7 +14,7 @@ from holdfast.domain.transition import Fail as FailJob
 from holdfast.domain.transition import Retry as RetryJob
 from holdfast.domain.transition import Snooze as SnoozeJob
 from holdfast.domain.transition import Transition
-from holdfast.errors import InvalidInput, LeaseLost, TransactionEnded
+from holdfast.errors import DatabaseError, DataRefused, InvalidInput, LeaseLost, TransactionEnded
 from holdfast.worker.asks import (
     CameTo,
     Cancel,
@@ -69,12 +69,22 @@ def raised(held: Held, error: BaseException) -> Outcome:
         # A job with numbers of its own was enqueued with them: they go before its kind's function.
         is_chosen = held.row.backoff is None
         delay = retry.chosen_delay(held.row.attempt, error) if is_chosen else None
-        is_retryable = retry.is_retryable(error)
+        # What `on` says is about the handler's own errors: an outage of ours is none of them.
+        is_retryable = is_outage(error) or retry.is_retryable(error)
     except Exception as worse:  # noqa: BLE001  # a policy is the user's code, too
         worse.__context__ = error
         return Failed(from_error(worse))
     code: Code = getattr(error, "holdfast_code", "handler_error")
     return Failed(from_error(error, code), delay, is_retryable)
+
+
+def is_outage(error: BaseException) -> bool:
+    """Whether Holdfast's own statement or commit, such as that of ctx.transaction(), met a database in
+    trouble. The attempt counts, as the handler has run; but it is never the job's end while any are left.
+    """
+    if isinstance(error, DatabaseError):
+        return not isinstance(error, DataRefused)
+    return getattr(error, "holdfast_outage", False) is True
 
 
 def _wished(error: BaseException) -> Outcome | None:  # noqa: PLR0911  # a return for each wish

@@ -28,8 +28,8 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """Run a handler. `arguments` is a pickled dict of keyword arguments. `believed_until` is on the clock that
-    all processes of a machine share: a call that is read later than that is not begun.
+    """Run a handler. `arguments` is a pickled dict of keyword arguments. `believed_until` is on the clock
+    that all processes of a machine share: a call that is read later than that is not begun.
     """
 
     reference: Reference
