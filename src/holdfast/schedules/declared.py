@@ -13,11 +13,11 @@ from holdfast.domain.schedule import Rules
 from holdfast.domain.timing import Timing, timing_from_json
 from holdfast.errors import (
     DatabaseError,
-    DataRefused,
     HoldfastError,
     InvalidArguments,
     InvalidInput,
     ScheduleConflict,
+    StatementFailed,
 )
 from holdfast.postgres.conversation import hold
 from holdfast.postgres.database import Database
@@ -169,7 +169,7 @@ class Declarer:
             self._say(one, str(error))  # not in its row, which is another's
             return False
         except DatabaseError as error:
-            if isinstance(error, DataRefused):
+            if isinstance(error, StatementFailed):
                 await self._tell(one, f"{type(error).__name__}: {error}")
             else:
                 self._failed(error)  # an outage is no trouble of this schedule
