@@ -272,13 +272,17 @@ class EventTimeout(HoldfastError, TimeoutError):
 class FlowDiverged(HoldfastError):
     """Parked until somebody looks: the code was changed, or it decides by something that was not recorded."""
 
-    def __init__(self, problem: str, *, recorded: Sequence[str], taken: Sequence[str]) -> None:
+    def __init__(
+        self, problem: str, *, recorded: Sequence[str], taken: Sequence[str], advice: str | None = None
+    ) -> None:
         self.problem, self.recorded, self.taken = problem, list(recorded), list(taken)
-        super().__init__(
-            f"this run takes another path than the one recorded: {problem}. "
-            f"Recorded: {_path(self.recorded)}. Taken: {_path(self.taken)}. "
+        advice = advice or (
             "Let a flow decide only by its arguments and by what its steps gave; for flows under way, keep "
             "the old path behind flow.version(…)"
+        )
+        super().__init__(
+            f"this run takes another path than the one recorded: {problem}. "
+            f"Recorded: {_path(self.recorded)}. Taken: {_path(self.taken)}. {advice}"
         )
 
 

@@ -133,8 +133,8 @@ class DeadOperators:
         return self._connections.hold_sync(self._list(queue, kind, before, limit), conn)
 
     async def resume(self, jobs: Sequence[int], *, conn: object = None) -> dict[int, str]:
-        """One more attempt for each, from where it stopped, with what it saved: resumed, duplicate (an active job
-        holds its unique key), unknown or busy.
+        """One more attempt for each, from where it stopped, with what it saved: resumed, duplicate (an active
+        job holds its unique key), unknown or busy.
         """
         return await self._connections.hold(operators.resume_dead(self._schema, jobs), conn)
 

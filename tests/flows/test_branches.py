@@ -14,7 +14,7 @@ async def test_branches_that_are_stopped_before_they_began_leave_nothing_that_py
         raise AssertionError("it was stopped before")
 
     given = [branch(), branch()]
-    running = asyncio.create_task(Branches(never).run(given, is_eager=False))
+    running = asyncio.create_task(Branches(never, is_eager=False).run(given, [None, None]))
     others = asyncio.all_tasks()
     await asyncio.sleep(0)  # now they are tasks whose turn has not come
     for task in {running, *asyncio.all_tasks() - others}:

@@ -9,7 +9,7 @@ import pytest
 
 from flows.running import state_of, until_state, working
 from holdfast import App, Flow, Job, Retry
-from holdfast.domain.flow import Path, Recorded
+from holdfast.domain.flow import MAIN, Path, Recorded
 from holdfast.errors import FlowDiverged, JobEnded, StepNameTaken
 from holdfast.postgres.statement import Statement
 from holdfast.storage.operators import find
@@ -22,45 +22,98 @@ def recorded(*names: str, code: int | None = 1, kind: str = "step", is_done: boo
     ]
 
 
-def walk(path: Path, *names: str) -> None:
+def walk(path: Path, *names: str, lane: str | None = MAIN) -> None:
     for name in names:
-        path.arrive(name, "step", is_main=True)
+        path.arrive(name, "step", lane=lane)
 
 
-def test_the_same_code_that_comes_to_something_new_before_what_it_has_done_is_found_out_at_once() -> None:
-    path = Path(recorded("a", "b"), code=1)
-    with pytest.raises(FlowDiverged, match='came to "c" before "b"') as found:
+def test_code_that_comes_to_something_new_before_what_was_done_is_found_out_at_once() -> None:
+    path = Path(recorded("a", "b"))
+    with pytest.raises(FlowDiverged, match='came to "c", which it has not done, before "b", which') as found:
         walk(path, "a", "c")
     assert found.value.recorded == ["a", "b"]
     assert found.value.taken == ["a", "c"]
+    assert "is_new=True" in str(found.value)
 
 
-def test_other_code_may_have_new_steps_in_front_and_another_order() -> None:
-    path = Path(recorded("a", "b"), code=2)
-    walk(path, "new", "b", "newer", "a", "newest")
+def test_what_is_done_may_be_moved_and_new_steps_follow_it() -> None:
+    path = Path(recorded("a", "b"))
+    walk(path, "b", "a", "new")
     path.end()
 
 
-def test_other_code_that_ends_without_what_was_done_is_found_out() -> None:
-    path = Path(recorded("a", "b"), code=2)
-    walk(path, "b", "new")
+def test_a_step_that_is_said_to_be_new_may_be_in_front_of_what_was_done() -> None:
+    path = Path(recorded("a", "b"))
+    path.arrive("new", "step", is_new=True)
+    walk(path, "a", "b")
+    path.end()
+
+
+def test_code_that_ends_without_what_was_done_is_found_out() -> None:
+    path = Path(recorded("a", "b"))
+    walk(path, "b")
     with pytest.raises(FlowDiverged, match='without "a"'):
+        path.end()
+
+
+def test_a_child_that_was_begun_is_not_passed_by() -> None:
+    with pytest.raises(FlowDiverged, match='before "ship"'):
+        walk(Path(recorded("ship", kind="call", is_done=False)), "ship it")
+
+
+def test_the_word_of_a_version_may_be_taken_out_of_the_code() -> None:
+    path = Path(recorded("change", kind="version"))
+    walk(path, "a")
+    path.end()
+
+
+def beside(branches: dict[str, str]) -> list[Recorded]:
+    """Names, and the branches that they were done in."""
+    return [
+        Recorded(1, name, "step", None, 1, True, 0, None, None, None, None, branch=branch)
+        for name, branch in branches.items()
+    ]
+
+
+def test_a_branch_is_found_out_by_its_own_path_and_not_by_those_beside_it() -> None:
+    path = Path(beside({"a": "/1.0", "b": "/1.1"}))
+    walk(path, "a", "a2", lane="/1.0")
+    with pytest.raises(FlowDiverged, match='came to "other b", which it has not done, before "b"'):
+        walk(path, "other b", lane="/1.1")
+
+
+def test_a_branch_is_found_out_by_what_follows_its_gather() -> None:
+    for followed in ("/2.0", "/1.0/1.0", MAIN):
+        with pytest.raises(FlowDiverged, match='before "later"'):
+            walk(Path(beside({"later": followed})), "new", lane="/1.0")
+
+
+def test_the_main_path_is_found_out_by_what_its_branches_have_done() -> None:
+    with pytest.raises(FlowDiverged, match='before "a"'):
+        walk(Path(beside({"a": "/1.10"})), "new")
+
+
+def test_what_a_task_of_its_own_has_done_is_missed_only_at_the_end() -> None:
+    path = Path(recorded("a") + beside({"b": None}))  # type: ignore[dict-item]  # of no branch
+    walk(path, "a", "new")
+    walk(path, "beside", lane=None)
+    with pytest.raises(FlowDiverged, match='without "b"'):
         path.end()
 
 
 def test_a_name_that_was_another_kind_of_thing_is_found_out() -> None:
     with pytest.raises(FlowDiverged, match='"a" was recorded as a sleep, and is a step now'):
-        walk(Path(recorded("a", kind="sleep"), code=2), "a")
+        walk(Path(recorded("a", kind="sleep")), "a")
 
 
 def test_a_name_that_is_used_twice_is_an_error_that_says_so() -> None:
     with pytest.raises(StepNameTaken, match=r'two steps of this flow are called "a".*key='):
-        walk(Path([], code=1), "a", "a")
+        walk(Path([]), "a", "a")
 
 
 def test_what_is_open_may_be_passed_by() -> None:
     """A step that was to be tried again, or a wait: nothing of it has been done."""
-    path = Path(recorded("a", is_done=False), code=1)
+    path = Path(recorded("a", is_done=False))
     walk(path, "b")
     path.end()
 

@@ -2,11 +2,12 @@
 
 A run calls the flow's function from its beginning. Steps that are done answer from what was recorded; the
 first one that is not runs for real. Steps are named, so code may be edited around those that are done. What
-may not happen is that a run passes by what an earlier one has done: then it is another flow than the one
-recorded.
+may not happen is that a run does something new while something that was done is still ahead of it: it may be
+the same thing under another name, and would be done twice.
 """
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import NamedTuple, TypeVar
 
@@ -17,9 +18,9 @@ Fault = TypeVar("Fault", FlowDiverged, InvalidInput, StepNameTaken)
 
 
 class Recorded(NamedTuple):
-    """A checkpoint. `place` is where in the flow's main path it was written; None beside it, where branches
-    run at the same time and their order means nothing. `code` tells which code wrote it. Of a child, its
-    kind and its arguments are known until it is pruned.
+    """A checkpoint. `place` is its number in the flow's main path; None beside it, where things run at the
+    same time and their order means nothing. `branch` is the branch of a `gather` that it belongs to.
+    `code` tells which code wrote it. Of a child, its kind and its arguments are known until it is pruned.
     """
 
     job: int
@@ -35,6 +36,48 @@ class Recorded(NamedTuple):
     left_to_wait: timedelta | None
     child_kind: str | None = None
     child_args: str | None = None
+    branch: str | None = None
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether something has come of it: what is open was only waited for, or is to be tried again, but a
+        child that was called is under way. The word of flow.version(…) has no effect of its own.
+        """
+        return (self.is_done or self.kind == "call") and self.kind != "version"
+
+    @property
+    def lane(self) -> str | None:
+        if self.branch is None and self.place is not None:
+            return MAIN
+        return self.branch
+
+
+class Place(NamedTuple):
+    """Where a checkpoint is written: its number in the main path, or the branch that it belongs to; neither
+    in a task that the flow's code has made by itself.
+    """
+
+    number: int | None = None
+    branch: str | None = None
+
+
+# A lane is the main path, or one branch of a gather: "/2.0" is the first branch of the second gather of the
+# main path, "/2.0/1.3" the fourth branch of the first gather in there.
+MAIN = ""
+
+
+def branch_of(lane: str, gather: int, number: int) -> str:
+    return f"{lane}/{gather}.{number}"
+
+
+def _is_beside(lane: str, other: str) -> bool:
+    """Whether two lanes run at the same time: in different branches of one gather. Of all others, one waits
+    for the other.
+    """
+    for mine, its in zip(lane.split("/"), other.split("/"), strict=False):
+        if mine != its:
+            return mine.partition(".")[0] == its.partition(".")[0]
+    return False
 
 
 def full_name(name: str, key: object = None) -> str:
@@ -48,42 +91,67 @@ def full_name(name: str, key: object = None) -> str:
 class Path:
     """The way of one run through its flow, beside the way that was recorded. Decides, and keeps no time."""
 
-    def __init__(self, recorded: Iterable[Recorded], *, code: int | None) -> None:
+    def __init__(self, recorded: Iterable[Recorded]) -> None:
         self._recorded = {record.name: record for record in recorded}
-        self._ahead = {name for name, record in self._recorded.items() if record.is_done}
+        self._ahead = {name for name, record in self._recorded.items() if record.is_begun}
         self._taken: list[str] = []
         self._seen: set[str] = set()
-        self._code = code
+        self._gathers: Counter[str] = Counter()
         self._places = 0
         self._fault: FlowDiverged | InvalidInput | None = None
 
-    @property
-    def is_replaying(self) -> bool:
-        """Whether something that was done is still ahead."""
-        return bool(self._ahead)
+    def is_past(self, lane: str | None) -> bool:
+        """Whether something that was done is still ahead of this lane: an earlier run has been further."""
+        return any(
+            lane is None or its is None or not _is_beside(lane, its)
+            for its in (self._recorded[name].lane for name in self._ahead)
+        )
 
-    def arrive(self, name: str, kind: str, *, is_main: bool) -> tuple[Recorded | None, int | None]:
-        """What is recorded of this step, if anything, and its place. `is_main`: not in a branch."""
-        self.check()
-        if name in self._seen:
-            raise self.refused(StepNameTaken(name))
-        self._seen.add(name)
-        self._taken.append(name)
-        self._places += is_main
-        place = self._places if is_main else None
-        record = self._recorded.get(name)
-        if record is not None and record.kind != kind:
-            raise self.diverged(f'"{name}" was recorded as a {record.kind}, and is a {kind} now')
-        if (record is None or not record.is_done) and is_main:
-            self._check_nothing_is_passed_by(name)
-        self._ahead.discard(name)
-        return record, place
+    def gather(self, lane: str) -> int:
+        """The number of the next gather in a lane."""
+        self._gathers[lane] += 1
+        return self._gathers[lane]
+
+    def arrive(
+        self, name: str, kind: str, *, lane: str | None = MAIN, is_new: bool = False
+    ) -> tuple[Recorded | None, Place]:
+        """What is recorded of this step, if anything, and its place. `is_new`: its author says that it was
+        put in front of what is done.
+        """
+        [arrived] = self.arrive_all([name], kind, lane=lane, is_new=is_new)
+        return arrived
+
+    def arrive_all(
+        self, names: Sequence[str], kind: str, *, lane: str | None = MAIN, is_new: bool = False
+    ) -> list[tuple[Recorded | None, Place]]:
+        """At several things that begin together."""
+        records = [self._come_to(name, kind) for name in names]
+        if not is_new:
+            for name in self._not_done(names, kind):
+                self._check_nothing_is_ahead(name, lane)
+        if lane != MAIN:
+            return [(record, Place(None, lane)) for record in records]
+        self._places += len(names) == 1
+        place = Place(self._places) if len(names) == 1 else Place(None, MAIN)
+        return [(record, place) for record in records]
+
+    def is_cut(self, names: Sequence[str], kind: str, *, lane: str) -> bool:
+        """Whether a branch comes to something that it has not done, although all it has done is behind it and
+        what follows its gather was begun: then an earlier run has cut it short there, or it has changed.
+        """
+        ahead = self._ahead_of(lane).difference(names)
+        is_own = any(self._is_within(name, lane) for name in ahead)
+        return bool(ahead) and not is_own and bool(self._not_done(names, kind))
+
+    def abandon(self, lane: str) -> None:
+        """A branch was cut short: it need not come to what it has done before."""
+        self._ahead -= {name for name in self._ahead if self._is_within(name, lane)}
 
     def end(self) -> None:
         """The function has returned: nothing that was done may have been passed by."""
         self.check()
         if self._ahead:
-            raise self.diverged(f"it ended without {self._listed(self._ahead)}, which was done before")
+            raise self.diverged(f"it ended without {self._listed(self._ahead)}, which it has done before")
 
     def check(self) -> None:
         """Once a run was found to be wrong it stays so, whatever its code catches."""
@@ -95,25 +163,53 @@ class Path:
         self._fault = self._fault or fault
         return fault
 
-    def _check_nothing_is_passed_by(self, name: str) -> None:
-        """The very same code has been further than this: then it was not the same way. Other code may have a
-        new step in front of what was done, and comes to that later, or is found out at its end.
-        """
-        passed = {
-            ahead
-            for ahead in self._ahead
-            if self._recorded[ahead].place is not None
-            and self._code is not None
-            and self._recorded[ahead].code == self._code
-        }
-        if passed:
-            raise self.diverged(f'it came to "{name}" before {self._listed(passed)}, which was done before')
-
-    def diverged(self, problem: str) -> FlowDiverged:
-        done = [record for record in self._recorded.values() if record.is_done]
+    def diverged(self, problem: str, advice: str | None = None) -> FlowDiverged:
+        done = [record for record in self._recorded.values() if record.is_begun]
         in_order = sorted(done, key=lambda record: (record.place is None, record.place or 0))
         names = [record.name for record in in_order]
-        return self.refused(FlowDiverged(problem, recorded=names, taken=self._taken))
+        return self.refused(FlowDiverged(problem, recorded=names, taken=self._taken, advice=advice))
+
+    def _come_to(self, name: str, kind: str) -> Recorded | None:
+        self.check()
+        if name in self._seen:
+            raise self.refused(StepNameTaken(name))
+        self._seen.add(name)
+        self._taken.append(name)
+        record = self._recorded.get(name)
+        if record is not None and record.kind != kind:
+            raise self.diverged(f'"{name}" was recorded as a {record.kind}, and is a {kind} now')
+        self._ahead.discard(name)
+        return record
+
+    def _not_done(self, names: Iterable[str], kind: str) -> list[str]:
+        known = self._recorded
+        return [name for name in names if kind != "version" and not (name in known and known[name].is_done)]
+
+    def _check_nothing_is_ahead(self, name: str, lane: str | None) -> None:
+        passed = set() if lane is None else self._ahead_of(lane)
+        if passed:
+            raise self.diverged(
+                f'it came to "{name}", which it has not done, before {self._listed(passed)}, which it has. '
+                "Nothing was run",
+                f'If "{name}" is the new name of {self._listed(passed)}, keep the old one: it would be done '
+                f'twice. If it is a step to be added, flow.step("{name}", …, is_new=True) runs it also in '
+                'flows that have been further, and "if await flow.version(…):" leaves it out of them. Or go '
+                "back to the code of before. Then resume the flow",
+            )
+
+    def _ahead_of(self, lane: str) -> set[str]:
+        """What a lane must come to before it does something new. Of what was done in tasks that the flow's
+        code made by itself there is no telling.
+        """
+        return {
+            name
+            for name in self._ahead
+            if (its := self._recorded[name].lane) is not None and not _is_beside(lane, its)
+        }
+
+    def _is_within(self, name: str, lane: str) -> bool:
+        its = self._recorded[name].lane
+        return its is not None and f"{its}/".startswith(f"{lane}/")
 
     @staticmethod
     def _listed(names: Iterable[str]) -> str:

@@ -5,6 +5,7 @@ from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from holdfast.domain.flow import Place
 from holdfast.errors import LeaseLost
 from holdfast.flows.inside import inside
 from holdfast.flows.recorder import lost
@@ -13,7 +14,7 @@ from holdfast.flows.steps import kept_failure
 from holdfast.flows.values import ANYTHING, Typed
 from holdfast.postgres.borrowed import run_on
 from holdfast.postgres.database import Database
-from holdfast.storage.flows import Writing, checkpoint
+from holdfast.storage.flows import checkpoint
 from holdfast.worker.asks import Ask, Fail
 from holdfast.worker.completion import mark_outage
 from holdfast.worker.ownership import committing
@@ -27,20 +28,29 @@ class Booking:
     checked when the writes are done, and its lock lasts no longer than the commit.
     """
 
-    def __init__(self, replay: Replay, name: str, database: Database, connection: object = None) -> None:
+    def __init__(
+        self,
+        replay: Replay,
+        name: str,
+        database: Database,
+        connection: object = None,
+        *,
+        is_new: bool = False,
+    ) -> None:
         self._replay = replay
+        self._is_new = is_new
         self._name = name
         self._database = database
         self._connection: Any = connection
         self._stack = AsyncExitStack()
-        self._place: int | None = None
+        self._place = Place()
         self._is_done = False
         self._value: str | None = None
         self._typed: Typed = ANYTHING
 
     async def __aenter__(self) -> "psycopg.AsyncConnection[Any] | None":
         """The connection; None if an earlier run has committed this: then there is nothing left to do."""
-        record, self._place = await self._replay.arrive(self._name, "transaction")
+        record, self._place = await self._replay.arrive(self._name, "transaction", is_new=self._is_new)
         if record is not None and record.is_done:
             if record.error is not None:
                 raise kept_failure(record)
@@ -94,9 +104,7 @@ class Booking:
     async def _write(self, connection: object) -> None:
         replay = self._replay
         replay.path.check()
-        writing = Writing(
-            replay.fence, self._name, "transaction", self._value, place=self._place, code=replay.code
-        )
+        writing = replay.writing(self._name, "transaction", self._value, self._place)
         if not await run_on(connection, checkpoint(replay.recorder.schema, [writing])):
             raise lost(replay.fence, f'commit "{self._name}"')
 

@@ -15,14 +15,32 @@ WaitFor = Callable[[list[Wait]], Awaitable[Answers]]
 _here: ContextVar["Branches | None"] = ContextVar("holdfast_branches", default=None)
 
 
+_lane: ContextVar["tuple[str | None, asyncio.Task[Any] | None]"] = ContextVar(
+    "holdfast_lane", default=(None, None)
+)
+
+
 def here() -> "Branches | None":
     """The branches that this code is one of."""
     return _here.get()
 
 
+def lane_here() -> str | None:
+    """The lane of the branch that this code is; None in a task that a branch has made by itself."""
+    lane, task = _lane.get()
+    return lane if asyncio.current_task() is task else None
+
+
 class Branches:
-    def __init__(self, wait_for: WaitFor) -> None:
+    """`is_eager`: the first failure cuts the others short. So do those around it, if they are eager."""
+
+    def __init__(self, wait_for: WaitFor, *, is_eager: bool) -> None:
         self._wait_for = wait_for
+        self._is_eager = is_eager
+        outer = here()
+        self.may_be_cut: bool = is_eager or (outer is not None and outer.may_be_cut)
+        self._held: dict[asyncio.Task[Any], asyncio.Future[None]] = {}
+        self.cut: list[int] = []
         self._blocked: dict[asyncio.Task[Any], tuple[list[Wait], asyncio.Future[Answers]]] = {}
         self._stirred = asyncio.Event()
         self._tasks: list[asyncio.Task[Any]] = []
@@ -39,17 +57,36 @@ class Branches:
         finally:
             self._blocked.pop(task, None)
 
-    async def run(self, branches: Sequence[Awaitable[Any]], *, is_eager: bool) -> list[Any | BaseException]:
-        """What each came to: a value, or what it raised. `is_eager`: the first failure stops the others."""
-        self._tasks = [asyncio.create_task(self._branch(branch)) for branch in branches]
+    async def hold(self) -> None:
+        """Called in a branch that should have been cut short by now: until the others have done what they
+        can, and none of them has cut it.
+        """
+        task = asyncio.current_task()
+        assert task is not None, "a coroutine runs in a task"  # noqa: S101  # a mistake of this package
+        released = self._held[task] = asyncio.get_running_loop().create_future()
+        self._stirred.set()
+        try:
+            await released
+        finally:
+            self._held.pop(task, None)
+
+    async def run(
+        self, branches: Sequence[Awaitable[Any]], lanes: Sequence[str | None]
+    ) -> list[Any | BaseException]:
+        """What each came to: a value, or what it raised. `cut` are those that were cut short."""
+        self._tasks = [
+            asyncio.create_task(self._branch(branch, lane))
+            for branch, lane in zip(branches, lanes, strict=True)
+        ]
         for task in self._tasks:
             task.add_done_callback(lambda _: self._stirred.set())
         try:
             while running := [task for task in self._tasks if not task.done()]:
-                if is_eager and any(task.done() and task.exception() for task in self._tasks):
+                if self._is_eager and any(task.done() and task.exception() for task in self._tasks):
+                    self.cut = [number for number, task in enumerate(self._tasks) if not task.done()]
                     break
-                if all(task in self._blocked for task in running):
-                    await self._resolve()
+                if all(task in self._blocked or task in self._held for task in running):
+                    await (self._release() if self._held else self._resolve())
                 else:
                     await self._stirred.wait()
                 self._stirred.clear()
@@ -62,8 +99,18 @@ class Branches:
                     branch.close()  # or Python warns of one that was stopped before its first line
         return ended
 
-    async def _branch(self, branch: Awaitable[Any]) -> Any:
+    async def _release(self) -> None:
+        """None of these was cut by another: perhaps they all were, together."""
+        outer = here()
+        if outer is not None and outer.may_be_cut:
+            await outer.hold()
+        for released in list(self._held.values()):
+            if not released.done():
+                released.set_result(None)
+
+    async def _branch(self, branch: Awaitable[Any], lane: str | None) -> Any:
         _here.set(self)
+        _lane.set((lane, asyncio.current_task()))
         return await branch
 
     async def _resolve(self) -> None:

@@ -60,7 +60,7 @@ class Flows:
 
     async def _replay(self, held: Held, context: Context, steps: Steps, arguments: dict[str, Any]) -> Any:
         code = self._code(held.kind)
-        path = Path(await self._recorder.load(held.job), code=code)
+        path = Path(await self._recorder.load(held.job))
         replay = Replay(held, self._recorder, path, code)
         flow = Flow(context, replay, steps=steps, handlers=self._handlers)
         held.check_lease()

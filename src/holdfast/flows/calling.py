@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from holdfast.codec.signature import Signature
 from holdfast.codec.wording import quoted
-from holdfast.domain.flow import Recorded, full_name
+from holdfast.domain.flow import Place, Recorded, full_name
 from holdfast.domain.job import NewJob
 from holdfast.errors import ChildFailed, InvalidInput, Undecodable
 from holdfast.flows.replay import Replay
@@ -66,7 +66,7 @@ def check_job(job: object) -> None:
 async def outcomes_of(replay: Replay, children: Sequence[Child[Any]], *, is_eager: bool) -> list[Any]:
     """Begin those that have not begun, and wait for all, or, if it is eager, until one of them fails."""
     names = _name_all(children)
-    arrived = [await replay.arrive(name, "call", is_alone=len(children) == 1) for name in names]
+    arrived = await replay.arrive_all(names, "call") if names else []
     records = {record.name: record for record, _ in arrived if record is not None}
     for name, child in zip(names, children, strict=True):
         if name in records:
@@ -75,7 +75,7 @@ async def outcomes_of(replay: Replay, children: Sequence[Child[Any]], *, is_eage
     if new:
         await replay.recorder.call(replay.fence, new, bunch=names[0], place=arrived[0][1], code=replay.code)
     if new or not all(records[name].is_done for name in names):
-        await replay.wait_until_over(replay.wait(names[0], "call", None, is_eager=is_eager))
+        await replay.wait_until_over(replay.wait(names[0], "call", Place(), is_eager=is_eager))
         records = await replay.records()
     left = [record.child for name in names if not (record := records[name]).is_done and record.child]
     if left:

@@ -81,6 +81,7 @@ class Flow:
         retry: Retry | None = None,
         timeout: Length | None = None,  # noqa: ASYNC109  # a length that is kept with the step
         isolate: Literal["process"] | None = None,
+        is_new: bool = False,
     ) -> R: ...
     @overload
     async def step(
@@ -102,6 +103,7 @@ class Flow:
         retry: Retry | None = None,
         timeout: Length | None = None,  # noqa: ASYNC109  # a length that is kept with the step
         isolate: Literal["process"] | None = None,
+        is_new: bool = False,
     ) -> R: ...
     @overload
     async def step(self, name: str, function: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> R: ...
@@ -113,6 +115,7 @@ class Flow:
         A step that a crash interrupts runs again; one that is done never does. `key` tells the turns of a
         loop apart. `retry` tries this step again by itself, and holds no worker in between; without it a
         failure is the flow's. `isolate="process"` runs it in a child process, which its timeout kills.
+        `is_new` says that the step was added in front of steps that flows under way have done.
         StepFailed when it has failed for good.
         """
         return await do_step(self._replay, self._steps, name, function, *args, **kwargs)
@@ -211,7 +214,9 @@ class Flow:
         return await gather(self._replay, branches, failures)
 
     @overload
-    def transaction(self, name: str, /, *, key: object = None, conn: object = None) -> Booking: ...
+    def transaction(
+        self, name: str, /, *, key: object = None, conn: object = None, is_new: bool = False
+    ) -> Booking: ...
     @overload
     def transaction(
         self,
@@ -229,6 +234,7 @@ class Flow:
         *args: Any,
         key: object = None,
         conn: object = None,
+        is_new: Any = False,
         **kwargs: Any,
     ) -> Any:
         """Your own writes and this step's checkpoint in one commit: both, or neither, and once.
@@ -238,7 +244,7 @@ class Flow:
         an earlier run has committed it: then nothing is left to do. `conn`: your own session or connection.
         StepFailed when it has failed, with the error as its cause: nothing was written.
         """
-        booking = Booking(self._replay, full_name(name, key), self._handlers, conn)
+        booking = Booking(self._replay, full_name(name, key), self._handlers, conn, is_new=is_new)
         if function is None:
             return booking
         check_function(f'transaction "{name}"', function)
@@ -262,6 +268,6 @@ class Flow:
         """Whether this flow takes the path of this change: True for one that has not been past this point
         when the change was deployed, False for one that has, for all of its life.
         """
-        is_past = self._replay.path.is_replaying
+        is_past = self._replay.path.is_past(self._replay.lane)
         drawn: bool = await draw(self._replay, full_name(name), "version", _FLAG, not is_past)
         return drawn

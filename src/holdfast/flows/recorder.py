@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 
-from holdfast.domain.flow import Recorded
+from holdfast.domain.flow import Place, Recorded
 from holdfast.domain.job import NewJob
 from holdfast.errors import Conflict, ConnectionFailed, ConnectionLost, LeaseLost, PoolTimeout, ServerUnable
 from holdfast.flows.batcher import Batcher
@@ -68,7 +68,7 @@ class Recorder:
         jobs: Sequence[tuple[str, NewJob]],
         *,
         bunch: str,
-        place: int | None,
+        place: Place,
         code: int | None,
     ) -> None:
         """Begin children, a chunk at a time: those of a chunk that was written are known to the next run."""
@@ -80,17 +80,19 @@ class Recorder:
                 [job for _, job in chunk],
                 [name for name, _ in chunk],
                 bunch=bunch,
-                place=place,
+                place=place.number,
                 code=code,
+                branch=place.branch,
             )
             if not await self._run(statement):
                 raise lost(fence, f'begin "{chunk[0][0]}"')
             self._tell(wishes(job for _, job in chunk))
 
-    async def adopt(
-        self, fence: Fence, child: int, name: str, *, place: int | None, code: int | None
-    ) -> None:
-        if not await self._run(flows.adopt(self.schema, fence, child, name, place=place, code=code)):
+    async def adopt(self, fence: Fence, child: int, name: str, *, place: Place, code: int | None) -> None:
+        statement = flows.adopt(
+            self.schema, fence, child, name, place=place.number, code=code, branch=place.branch
+        )
+        if not await self._run(statement):
             raise lost(fence, f"wait for job {child}")
 
     async def cancel(self, jobs: Sequence[int], reason: str) -> None:

@@ -6,10 +6,10 @@ import random
 from datetime import timedelta
 from typing import NoReturn
 
-from holdfast.domain.flow import Path, Recorded
+from holdfast.domain.flow import MAIN, Path, Place, Recorded
 from holdfast.domain.retry import Retry
 from holdfast.errors import ConnectionLost, InvalidInput, StepFailed
-from holdfast.flows.branches import Answers, here
+from holdfast.flows.branches import Answers, Branches, here, lane_here
 from holdfast.flows.ends import Interrupted, Suspended
 from holdfast.flows.inside import step_around
 from holdfast.flows.recorder import Recorder
@@ -32,29 +32,56 @@ class Replay:
         self._unkept: list[Writing] = []
         self._end: Suspended | None = None
 
-    async def arrive(
-        self, name: str, kind: str, *, is_alone: bool = True
-    ) -> tuple[Recorded | None, int | None]:
+    async def arrive(self, name: str, kind: str, *, is_new: bool = False) -> tuple[Recorded | None, Place]:
         """At the next thing to do: what is known of it, and its place in the path."""
+        [arrived] = await self.arrive_all([name], kind, is_new=is_new)
+        return arrived
+
+    async def arrive_all(
+        self, names: list[str], kind: str, *, is_new: bool = False
+    ) -> list[tuple[Recorded | None, Place]]:
+        """At several things that begin together."""
         if self._end is not None:
             raise self._end
         self.path.check()
         if (step := step_around(self)) is not None:
-            raise self.path.refused(InvalidInput(_nested(name, step)))
+            raise self.path.refused(InvalidInput(_nested(names[0], step)))
         await self._keep_failures()
-        is_main = is_alone and here() is None and asyncio.current_task() is self._task
-        return self.path.arrive(name, kind, is_main=is_main)
+        lane, branches = self.lane, here()
+        if branches is not None and lane is not None and not is_new:
+            await self._stay_if_cut(branches, names, kind, lane)
+        return self.path.arrive_all(names, kind, lane=lane, is_new=is_new)
+
+    async def _stay_if_cut(self, branches: Branches, names: list[str], kind: str, lane: str) -> None:
+        """In a gather that ends with the first failure, an earlier run may have stopped this branch here."""
+        if branches.may_be_cut and self.path.is_cut(names, kind, lane=lane):
+            await branches.hold()
+
+    @property
+    def lane(self) -> str | None:
+        """Where this code runs: on the main path, in a branch of a gather, or in a task of its own."""
+        if here() is not None:
+            return lane_here()
+        return MAIN if asyncio.current_task() is self._task else None
 
     async def records(self) -> dict[str, Recorded]:
         """All that the flow has done, as the database has it now."""
         return {record.name: record for record in await self.recorder.load(self.fence.job)}
 
-    async def keep(
-        self, name: str, kind: str, value: str | None, place: int | None, *, failures: int = 0
-    ) -> None:
-        await self.recorder.write(
-            Writing(self.fence, name, kind, value, failures=failures, place=place, code=self.code)
-        )
+    async def keep(self, name: str, kind: str, value: str | None, place: Place, *, failures: int = 0) -> None:
+        await self.recorder.write(self.writing(name, kind, value, place, failures=failures))
+
+    def writing(
+        self,
+        name: str,
+        kind: str,
+        value: str | None,
+        place: Place,
+        *,
+        error: str | None = None,
+        failures: int = 0,
+    ) -> Writing:
+        return Writing(self.fence, name, kind, value, error, failures, place.number, self.code, place.branch)
 
     async def fail(
         self,
@@ -64,13 +91,11 @@ class Replay:
         *,
         retry: Retry | None = None,
         failures: int = 1,
-        place: int | None,
+        place: Place,
     ) -> NoReturn:
         """Raises StepFailed, unless the step is to be tried again: then this is the end of the run."""
         failure = failure_of(error)
-        writing = Writing(
-            self.fence, name, kind, None, failure.to_json(), failures=failures, place=place, code=self.code
-        )
+        writing = self.writing(name, kind, None, place, error=failure.to_json(), failures=failures)
         failed = StepFailed(name, json.loads(failure.to_json()))
         match after_failure(retry, failures, error, random.random()):  # noqa: S311  # spreads load
             case Again(delay):
@@ -83,7 +108,7 @@ class Replay:
         raise failed from error
 
     async def pause(
-        self, name: str, delay: timedelta, failures: int, error: str | None, place: int | None
+        self, name: str, delay: timedelta, failures: int, error: str | None, place: Place
     ) -> NoReturn:
         """Until the step is tried again, in another run."""
         wait = self.wait(name, "retry", place, delay=delay)
@@ -94,13 +119,23 @@ class Replay:
         self,
         name: str,
         kind: WaitKind,
-        place: int | None,
+        place: Place,
         *,
         delay: timedelta | None = None,
         key: str | None = None,
         is_eager: bool = False,
     ) -> Wait:
-        return Wait(self.fence, name, kind, delay, key=key, is_eager=is_eager, place=place, code=self.code)
+        return Wait(
+            self.fence,
+            name,
+            kind,
+            delay,
+            key=key,
+            is_eager=is_eager,
+            place=place.number,
+            code=self.code,
+            branch=place.branch,
+        )
 
     async def wait_until_over(self, wait: Wait) -> Waited:
         while (answer := (await self.wait_for([wait]))[wait.name]).status == "open":

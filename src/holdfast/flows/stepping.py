@@ -19,7 +19,7 @@ async def do_step(
     check_function(f'step "{name}"', function)
     options = StepOptions.taken_from(function, kwargs)
     full = full_name(name, options.key)
-    record, place = await replay.arrive(full, "step")
+    record, place = await replay.arrive(full, "step", is_new=options.is_new)
     typed = returned_by(function)
     if record is not None and record.is_done:
         if record.error is not None:

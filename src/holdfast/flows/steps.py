@@ -141,6 +141,7 @@ class StepOptions:
     retry: Retry | None = None
     timeout: timedelta | None = None
     is_isolated: bool = False
+    is_new: bool = False
 
     @classmethod
     def taken_from(cls, function: Callable[..., Any], kwargs: dict[str, Any]) -> "StepOptions":
@@ -162,10 +163,13 @@ class StepOptions:
         isolate = given.get("isolate")
         if isolate not in (None, "process"):
             raise InvalidInput(f'isolate is {isolate!r}: give "process", or leave it out')
-        return cls(given.get("key"), retry, limit, isolate == "process")
+        is_new = given.get("is_new", False)
+        if not isinstance(is_new, bool):
+            raise InvalidInput(f"is_new is {is_new!r}: give True or False")
+        return cls(given.get("key"), retry, limit, isolate == "process", is_new)
 
 
-_OPTIONS = ("key", "retry", "timeout", "isolate")
+_OPTIONS = ("key", "retry", "timeout", "isolate", "is_new")
 _NONE = StepOptions()
 
 

@@ -44,6 +44,7 @@ class Writing(NamedTuple):
     failures: int = 0
     place: int | None = None
     code: int | None = None
+    branch: str | None = None
 
 
 WaitKind = Literal["sleep", "event", "call", "retry"]
@@ -64,6 +65,7 @@ class Wait(NamedTuple):
     error: str | None = None
     place: int | None = None
     code: int | None = None
+    branch: str | None = None
 
     @property
     def locks(self) -> tuple[str, ...]:
@@ -143,6 +145,7 @@ def checkpoint(schema: Schema, writings: Sequence[Writing], *, now: datetime | N
         kinds=text_array([writing.kind for writing in writings]),
         places=_numbers([writing.place for writing in writings]),
         codes=_numbers([writing.code for writing in writings]),
+        branches=text_array([writing.branch for writing in writings]),
         values=text_array([writing.value for writing in writings]),
         errors=text_array([writing.error for writing in writings]),
         failures=_numbers([writing.failures or None for writing in writings]),
@@ -160,6 +163,7 @@ def _checkpoint_one(schema: Schema, writing: Writing, now: datetime | None) -> S
         kind=writing.kind,
         place=writing.place,
         code=writing.code,
+        branch=writing.branch,
         value=writing.value,
         error=writing.error,
         failures=writing.failures,
@@ -188,6 +192,7 @@ def wait(schema: Schema, waits: Sequence[Wait], *, now: datetime | None = None) 
                 eager=[wait.is_eager for wait in waits],
                 places=[wait.place for wait in waits],
                 codes=[wait.code for wait in waits],
+                branches=[wait.branch for wait in waits],
                 failures=[wait.failures for wait in waits],
                 errors=[wait.error for wait in waits],
                 now=now,
@@ -235,6 +240,7 @@ def call(
     bunch: str,
     place: int | None = None,
     code: int | None = None,
+    branch: str | None = None,
     now: datetime | None = None,
 ) -> Statement[int]:
     """Begin children of one flow, a chunk of them; answers their ids, or nothing if the lease is lost."""
@@ -246,6 +252,7 @@ def call(
         bunch=bunch,
         place=place,
         code=code,
+        branch=branch,
         now=now,
     )
 
@@ -258,12 +265,13 @@ def adopt(
     *,
     place: int | None = None,
     code: int | None = None,
+    branch: str | None = None,
     now: datetime | None = None,
 ) -> Statement[int]:
     """Let a flow wait for a job that it has not begun."""
     check_ids([child])
     return _ADOPT.with_params(
-        schema, **fence._asdict(), child=child, name=name, place=place, code=code, now=now
+        schema, **fence._asdict(), child=child, name=name, place=place, code=code, branch=branch, now=now
     )
 
 

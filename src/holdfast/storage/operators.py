@@ -156,14 +156,20 @@ def resume_dead(
 def retry_dead(
     schema: Schema, jobs: Sequence[int], *, now: datetime | None = None
 ) -> Conversation[dict[int, str]]:
-    """Let dead jobs begin again, with all attempts and nothing saved. Answers retried, duplicate, unknown or busy."""
+    """Let dead jobs begin again, with all attempts and nothing saved.
+
+    Answers retried, duplicate, unknown or busy.
+    """
     return (yield from _to_ready(schema, jobs, from_start=True, fresh=True, now=now))
 
 
 def refresh_dead(
     schema: Schema, jobs: Sequence[int], *, now: datetime | None = None
 ) -> Conversation[dict[int, str]]:
-    """Let dead jobs go on with what they saved and all attempts. Answers retried, duplicate, unknown or busy."""
+    """Let dead jobs go on with what they saved and all attempts.
+
+    Answers retried, duplicate, unknown or busy.
+    """
     return (yield from _to_ready(schema, jobs, from_start=False, fresh=True, now=now))
 
 

@@ -101,6 +101,7 @@ CREATE TABLE holdfast.checkpoint (
     bunch text,
     value jsonb,
     error jsonb,
+    branch text,
     CONSTRAINT checkpoint_kind_check CHECK (((char_length(kind) >= 1) AND (char_length(kind) <= 200))),
     CONSTRAINT checkpoint_name_check CHECK (((octet_length(name) >= 1) AND (octet_length(name) <= 1000)))
 )

@@ -9,9 +9,10 @@ with fenced as materialized (
   update {schema}.job set parent = %(job)s::bigint
    where id = %(child)s::bigint and parent is null and exists (select from fenced)
 ), called as (
-  insert into {schema}.checkpoint (job, name, kind, place, code, written_at, is_done, child, bunch)
+  insert into {schema}.checkpoint (job, name, kind, place, code, written_at, is_done, child, bunch, branch)
   select %(job)s::bigint, %(name)s::text, 'call', %(place)s::int, %(code)s::bigint,
-         coalesce(%(now)s::timestamptz, statement_timestamp()), false, %(child)s::bigint, %(name)s::text
+         coalesce(%(now)s::timestamptz, statement_timestamp()), false, %(child)s::bigint, %(name)s::text,
+         %(branch)s::text
     from fenced
   on conflict (job, name) do nothing
 )

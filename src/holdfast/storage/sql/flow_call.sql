@@ -39,8 +39,9 @@ with fenced as materialized (
     from input i, clock
    where i.run_at > clock.now
 ), called as (
-  insert into {schema}.checkpoint (job, name, kind, place, code, written_at, is_done, child, bunch)
-  select %(job)s::bigint, i.name, 'call', %(place)s::int, %(code)s::bigint, clock.now, false, i.id, %(bunch)s::text
+  insert into {schema}.checkpoint (job, name, kind, place, code, written_at, is_done, child, bunch, branch)
+  select %(job)s::bigint, i.name, 'call', %(place)s::int, %(code)s::bigint, clock.now, false, i.id, %(bunch)s::text,
+         %(branch)s::text
     from input i, clock
 )
 select id from input order by id

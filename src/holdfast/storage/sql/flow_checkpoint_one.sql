@@ -5,10 +5,10 @@ with fenced as materialized (
    where worker = %(worker)s::bigint and job = %(job)s::bigint and run = %(run)s::bigint
      for no key update
 ), written as (
-  insert into {schema}.checkpoint as c (job, name, kind, place, code, written_at, is_done, failures, value, error)
+  insert into {schema}.checkpoint as c (job, name, kind, place, code, written_at, is_done, failures, value, error, branch)
   select job, %(name)s::text, %(kind)s::text, %(place)s::int, %(code)s::bigint,
          coalesce(%(now)s::timestamptz, statement_timestamp()), true, %(failures)s::smallint,
-         %(value)s::text::jsonb, %(error)s::text::jsonb
+         %(value)s::text::jsonb, %(error)s::text::jsonb, %(branch)s::text
     from fenced
   on conflict (job, name) do update
      set is_done = true, written_at = excluded.written_at, until = null, failures = excluded.failures,

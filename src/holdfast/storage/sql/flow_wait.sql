@@ -14,8 +14,8 @@ with clock as materialized (
   select * from unnest(
     %(workers)s::bigint[], %(jobs)s::bigint[], %(runs)s::bigint[], %(names)s::text[], %(kinds)s::text[],
     %(keys)s::text[], %(delays)s::interval[], %(eager)s::boolean[], %(places)s::int[], %(codes)s::bigint[],
-    %(failures)s::smallint[], %(errors)s::text[]
-  ) with ordinality as a (worker, job, run, name, kind, key, delay, is_eager, place, code, failures, error, position)
+    %(failures)s::smallint[], %(errors)s::text[], %(branches)s::text[]
+  ) with ordinality as a (worker, job, run, name, kind, key, delay, is_eager, place, code, failures, error, branch, position)
 ), held as materialized (
   select a.worker, a.job, a.run, l.place, l.attempt, l.started_at, j.kind, j.queue, j.deadline_at,
          l.cancel_requested_at is not null or coalesce(j.deadline_at <= clock.now, false) as is_to_end
@@ -54,7 +54,7 @@ with clock as materialized (
     left join lateral (
      select id, payload from {schema}.event where key = t.key order by id limit 1 offset t.turn - 1) v on true
 ), found as materialized (
-  select a.job, a.run, a.name, a.kind, a.key, a.is_eager, a.place, a.code, a.failures, a.error,
+  select a.job, a.run, a.name, a.kind, a.key, a.is_eager, a.place, a.code, a.failures, a.error, a.branch,
          c.value as known, v.turn, v.id as event, v.payload,
          case when a.kind = 'retry' then clock.now + a.delay else coalesce(c.until, clock.now + a.delay) end as until,
          case when h.run is null then 'lost'
@@ -111,11 +111,11 @@ with clock as materialized (
      and id = any(array(select event from found where event is not null))
 ), kept as (
   insert into {schema}.checkpoint as c
-         (job, name, kind, place, code, written_at, until, is_done, failures, value, error)
+         (job, name, kind, place, code, written_at, until, is_done, failures, value, error, branch)
   select job, name, case kind when 'retry' then 'step' else kind end, place, code,
          clock.now + coalesce(turn - 1, 0) * interval '1 microsecond', case when status = 'open' then until end, status <> 'open',
          coalesce(failures, 0), payload,
-         case when status = 'late' then jsonb_build_object('code', 'timeout') when kind = 'retry' then error::jsonb end
+         case when status = 'late' then jsonb_build_object('code', 'timeout') when kind = 'retry' then error::jsonb end, branch
     from found, clock
    where kind <> 'call' and status in ('done', 'late', 'open')
   on conflict (job, name) do update
