@@ -49,7 +49,7 @@ class App(Declaring):
     """`App()` takes HOLDFAST_DSN, `App("postgresql://…")` a server, `App("embedded")` a private one.
 
     Nothing is opened before the first use, which also reads the variable; what is given here is checked at
-    once. `async with app:` closes what was opened.
+    once. `async with app:` opens, and closes what was opened.
     """
 
     def __init__(
@@ -312,7 +312,30 @@ class App(Declaring):
             grace="30s" if grace is None else grace,
         )
 
+    async def migrate(self) -> int:
+        """Create Holdfast's tables, or bring them up to this release; the schema's version. Safe to be called
+        by many processes at once. A private server is migrated by whoever starts it.
+        """
+        import asyncio
+
+        return (await asyncio.to_thread(self._connections.migrate)).to_version
+
+    def migrate_sync(self) -> int:
+        """The same, blocking."""
+        return self._connections.migrate().to_version
+
+    async def open(self) -> None:
+        """Open the connections of this event loop now, and check the schema; start and migrate a private
+        server. Without it the first use does so, but not one on a connection of yours.
+        """
+        await self._connections.opened()
+
+    def open_sync(self) -> None:
+        """The same for blocking callers."""
+        self._connections.opened_blocking()
+
     async def __aenter__(self) -> Self:
+        await self.open()
         return self
 
     async def __aexit__(

@@ -19,7 +19,7 @@ from holdfast.postgres.conversation import Conversation, hold, hold_blocking
 from holdfast.postgres.database import Database
 from holdfast.postgres.dsn import Dsn
 from holdfast.postgres.embedded import EmbeddedServer
-from holdfast.postgres.migrations.runner import migrate, own_connection
+from holdfast.postgres.migrations.runner import Migrated, migrate, own_connection
 from holdfast.postgres.migrations.version import explained, read_version
 from holdfast.postgres.options import PoolOptions
 from holdfast.postgres.schema import Schema
@@ -113,6 +113,11 @@ class Connections:
             return hold_blocking(conversation, lambda statement: run_on_blocking(conn, statement))
         with self.opened_blocking().database.transaction() as transaction:
             return hold_blocking(conversation, transaction.run)
+
+    def migrate(self) -> Migrated:
+        """Create our tables, or bring them up to this release. Blocks."""
+        with own_connection(self.dsn()) as connection:
+            return migrate(connection, self.schema, packaged())
 
     async def close(self) -> None:
         """Close what this event loop opened, and what blocking callers did."""

@@ -125,7 +125,9 @@ async def test_an_error_of_the_block_comes_out_as_it_is(app: App) -> None:
             raise KeyError("mine")
 
 
-async def test_a_cancelled_start_leaves_no_worker_behind(app: App, observer: Observer) -> None:
+async def test_a_cancelled_start_leaves_no_worker_behind(dsn: str, observer: Observer) -> None:
+    app = App(dsn)  # that has opened nothing of its own
+
     @app.job
     async def work() -> None: ...
 

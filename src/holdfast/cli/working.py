@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from types import FrameType
@@ -64,7 +64,9 @@ def work(app: App, wishes: Wishes, supervised: Supervised | None) -> None:
 
 async def _work(app: App, wishes: Wishes, supervised: Supervised | None) -> None:
     options = wishes.options(app)
-    async with app:
+    # Not `async with app:`, which would open connections that a worker has no use for.
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(app.close)
         worker = await app._worker(None, wishes.grace, options)  # noqa: SLF001  # its face
         with Ending(worker.stopping, wishes.grace, supervised):
             watching = asyncio.create_task(_watch(app, worker, options, wishes, supervised))
