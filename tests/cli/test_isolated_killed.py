@@ -28,7 +28,7 @@ def test_a_killed_worker_takes_what_isolated_handlers_have_started_with_it(
     start: Start, conn: psycopg.Connection, folder: Path, processes: int
 ) -> None:
     (folder / "shop.py").write_text(APP + ISOLATED, "utf-8")
-    worker = start("--processes", str(processes))
+    worker = start("--processes", str(processes), "--children", "6")
     worker.wait_for_log("worker started", times=processes)
     names = [f"family-{number}" for number in range(6)]
     for name in names:

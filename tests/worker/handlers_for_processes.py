@@ -319,3 +319,20 @@ def _say(place: str, text: str) -> None:
     """Whole or not at all."""
     Path(f"{place}.new").write_text(text, "utf-8")
     Path(f"{place}.new").rename(place)
+
+
+def burn(seconds: float, starts: str) -> int:
+    """So much time of a core, not of a clock. Notes each of its starts."""
+    with Path(starts).open("a", encoding="utf-8") as file:
+        file.write(f"{os.getpid()}\n")
+    until = time.process_time() + seconds
+    while time.process_time() < until:
+        pass
+    return os.getpid()
+
+
+def hold(started: str, until: str) -> None:
+    """Until a file is there."""
+    _say(started, str(os.getpid()))
+    while not Path(until).exists():
+        time.sleep(0.01)

@@ -20,6 +20,7 @@ from holdfast.domain.duration import compact
 from holdfast.errors import InvalidInput
 from holdfast.settings import VARIABLE
 from holdfast.worker.options import WorkerOptions
+from holdfast.worker.processes.cores import cores
 
 _STANDARD = WorkerOptions()
 _LEVELS = ("debug", "info", "warning", "error")
@@ -70,6 +71,13 @@ def _lease(ctx: click.Context, param: click.Parameter, value: str) -> timedelta:
     "--processes", type=click.IntRange(1, 1000), default=1, show_default=True, help="How many processes."
 )
 @click.option(
+    "--children",
+    type=click.IntRange(1, 1000),
+    metavar="N",
+    help='How many child processes work at once for jobs with isolate="process", in each process.  '
+    "[default: the cores of this machine, shared out among the processes]",
+)
+@click.option(
     "--grace",
     callback=length,
     default=compact(_STANDARD.grace),
@@ -108,6 +116,7 @@ def worker(
     reference: str,
     queues: Mapping[str, int] | None,
     processes: int,
+    children: int | None,
     grace: timedelta,
     lease: timedelta,
     once: bool,
@@ -123,7 +132,9 @@ def worker(
     if dsn is not None:
         os.environ[VARIABLE] = dsn
     is_logging_asked_for = _is_given(ctx, "log_format") or _is_given(ctx, "log_level")
-    wishes = Wishes(queues=queues, grace=grace, lease=lease, once=once)
+    if children is None:
+        children = max(1, cores() // processes)
+    wishes = Wishes(queues=queues, grace=grace, lease=lease, once=once, children=children)
     if processes > 1:
         set_up_logging(log_format, log_level)
         logged = ["--log-format", log_format, "--log-level", log_level] if is_logging_asked_for else []
@@ -159,6 +170,8 @@ def _command(reference: str, wishes: Wishes) -> list[str]:
     if wishes.queues:
         command += ["-q", ",".join(f"{name}={slots}" for name, slots in wishes.queues.items())]
     command += ["--grace", compact(wishes.grace), "--lease", compact(wishes.lease)]
+    if wishes.children is not None:
+        command += ["--children", str(wishes.children)]
     return [*command, "--once"] if wishes.once else command
 
 

@@ -44,6 +44,7 @@ class Wishes:
     grace: timedelta
     lease: timedelta
     once: bool
+    children: int | None = None
 
     def options(self, app: App) -> WorkerOptions:
         own = {kind.policy.queue: SLOTS for kind in app.kinds.values()}
@@ -53,6 +54,7 @@ class Wishes:
             grace=self.grace,
             beats=Beats(self.lease, self.lease / _BEATS_IN_A_LEASE),
             leader_lease=min(standard.leader_lease, self.lease),
+            children=self.children,
         )
 
 

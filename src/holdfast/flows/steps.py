@@ -28,10 +28,15 @@ class StepTimeout(TimeoutError):
     holdfast_code = "timeout"
 
 
-Isolated = Callable[[Callable[..., Any], dict[str, Any]], Awaitable[Any]]
+Isolated = Callable[[Callable[..., Any], dict[str, Any], Callable[[], None]], Awaitable[Any]]
+"""Takes a function, its arguments, and what to call when a child begins to run it."""
 
 
-async def _nowhere(function: Callable[..., Any], arguments: dict[str, Any]) -> Any:  # noqa: ARG001  # as Isolated
+async def _nowhere(
+    function: Callable[..., Any],
+    arguments: dict[str, Any],  # noqa: ARG001  # as Isolated
+    on_begun: Callable[[], None],  # noqa: ARG001
+) -> Any:
     raise InvalidInput(f"{function!r} cannot run in a child process here: give it a job of its own")
 
 
@@ -59,15 +64,23 @@ class Steps:
         is_isolated: bool = False,
     ) -> Any:
         self._check_lease()
-        call = self._in_process if is_isolated else self._call
-        if timeout is None:
-            return await call(function, args, kwargs)
-        limit = asyncio.timeout(timeout.total_seconds())
+        seconds = None if timeout is None else timeout.total_seconds()
+        if seconds is None and not is_isolated:
+            return await self._call(function, args, kwargs)
+        limit = asyncio.timeout(None if is_isolated else seconds)
+
+        def begun() -> None:
+            """Neither the wait for a child nor its start is a part of the step's time."""
+            if seconds is not None:
+                limit.reschedule(asyncio.get_running_loop().time() + seconds)
+
         try:
             async with limit:
-                return await call(function, args, kwargs)
+                if is_isolated:
+                    return await self._in_process(function, args, kwargs, begun)
+                return await self._call(function, args, kwargs)
         except TimeoutError as error:
-            if limit.expired():
+            if limit.expired() and timeout is not None:
                 raise StepTimeout(f"took longer than its timeout of {compact(timeout)}") from error
             raise
 
@@ -79,7 +92,11 @@ class Steps:
         return await self._in_thread(partial(function, *args, **kwargs))
 
     async def _in_process(
-        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+        self,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: Mapping[str, Any],
+        begun: Callable[[], None],
     ) -> Any:
         """With its arguments by name, as a child is told them."""
         try:
@@ -93,7 +110,7 @@ class Steps:
                     f"{function!r} has a parameter {parameter}, which cannot be passed by a name of its own: "
                     'isolate="process" needs named ones'
                 )
-        return await self._isolated(function, dict(bound.arguments))
+        return await self._isolated(function, dict(bound.arguments), begun)
 
     async def _in_thread(self, function: Callable[[], Any]) -> Any:
         future = self._threads.submit(partial(contextvars.copy_context().run, self._in_time, function))

@@ -152,6 +152,7 @@ _RENEW = statement("renew", Heartbeat, is_repeatable=True)
 _SETTLE = statement("settle", Settled, is_repeatable=True)
 _COMPLETE = bunched("complete", _completed, is_repeatable=True)
 _SAVE = statement("save", int, is_repeatable=True)
+_POSTPONE = statement("lease_postpone", int, is_repeatable=True)
 
 
 def claim(
@@ -266,6 +267,13 @@ def save(schema: Schema, savings: Sequence[Saving], *, now: datetime | None = No
         progresses=[saving.progress for saving in savings],
         now=now,
     )
+
+
+def postpone(
+    schema: Schema, *, worker: int, job: int, run: int, lasting: timedelta, now: datetime | None = None
+) -> Statement[int]:
+    """Tell the leader that a run may last for so long from now on; answers it if it still holds its lease."""
+    return _POSTPONE.with_params(schema, worker=worker, job=job, run=run, lasting=lasting, now=now)
 
 
 def _in_order(settlements: Sequence[Settlement]) -> list[Settlement]:

@@ -40,6 +40,7 @@ from holdfast.worker.kind import Kinds, Style
 from holdfast.worker.lease import Lease, NotBegun
 from holdfast.worker.notifier import LEADER
 from holdfast.worker.outliving import Outliving
+from holdfast.worker.processes.places import Places
 from holdfast.worker.settler import Ending, Settler
 from holdfast.worker.slots import Slots
 
@@ -58,6 +59,7 @@ class Attempts:
         settler: Settler,
         *,
         slots: Slots,
+        places: Places,
         emitter: Emitter,
         complete: Complete,
         wake: Callable[[str], None],
@@ -68,6 +70,7 @@ class Attempts:
         self._callers = callers
         self._settler = settler
         self._slots = slots
+        self._places = places
         self._emitter = emitter
         self._complete = complete
         self._wake = wake
@@ -122,6 +125,11 @@ class Attempts:
             await asyncio.wait(tasks)
         await self._hooking.ended()
 
+    def watch(self, held: Held) -> None:
+        """Its timeout has changed."""
+        if held.overdue_at < self._timer_at:
+            self._watch(held)
+
     def _watch(self, held: Held) -> None:
         """One timer for the earliest timeout, whatever the number of runs."""
         if self._timer is not None:
@@ -156,7 +164,7 @@ class Attempts:
     async def _attempt(self, held: Held) -> None:
         context = Context(held, self._save_progress, self._complete)
         if held.job in self._outliving.since:
-            self._slots.give_back(held.queue)
+            self._free_slot(held, None)
             put_off = self._outliving.put_off(held.job)
             self._settler.put(Ending(held, put_off, None, context, None, self._settled))
             return
@@ -318,6 +326,8 @@ class Attempts:
         self._loop.call_soon_threadsafe(self._settler.put_saving, saving)
 
     def _free_slot(self, held: Held, thread: "Future[Any] | None") -> None:
+        if held.kind.style == "process":
+            self._places.give_back()
         if thread is None or thread.done():
             self._slots.give_back(held.queue)
         else:

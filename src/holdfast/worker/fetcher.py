@@ -12,7 +12,9 @@ from holdfast.postgres.database import Database
 from holdfast.postgres.failure_log import FailureLog
 from holdfast.postgres.schema import Schema
 from holdfast.storage.runs import ClaimRow, claim, look
+from holdfast.worker.kinds_to_claim import Asking, KindsToClaim, rest_after
 from holdfast.worker.lease import Lease
+from holdfast.worker.processes.places import Places
 from holdfast.worker.service import Alarm
 from holdfast.worker.slots import Slots
 
@@ -48,11 +50,13 @@ class Fetcher:
         begin: Callable[[Lease, str, Sequence[ClaimRow]], None],
         is_clogged: Callable[[], bool],
         on_claimed: Callable[[int], None],
+        isolated: Sequence[str] = (),
+        places: Places | None = None,
     ) -> None:
         self._database = database
         self._schema = schema
         self._slots = slots
-        self._kinds = kinds
+        self._kinds = KindsToClaim(kinds, isolated, places)
         self._poll = poll.total_seconds()
         self._lease = lease
         self._begin = begin
@@ -63,7 +67,7 @@ class Fetcher:
         self._promising: dict[str, None] = dict.fromkeys(slots.queues)
         self._closed: int | None = None
         self._is_resting = False
-        self._reached: dict[str, Reached] = {}
+        self._reached: dict[tuple[str, bool], Reached] = {}
         self._asked_at: float | None = None
         self._answered_at: float | None = None
         self._busy = asyncio.Lock()
@@ -84,16 +88,23 @@ class Fetcher:
         """Something may be ready in this queue; None: in any."""
         if queue is None:
             self._promising.update(dict.fromkeys(self._slots.queues))
-            self._reached.clear()
+            self._reached = {key: reached for key, reached in self._reached.items() if not key[1]}
         elif queue in self._slots.queues:
             self._promising[queue] = None
-            self._reached.pop(queue, None)
+            self._reached.pop((queue, True), None)
         else:
             return
         self._alarm.ring()
 
     def slot_freed(self) -> None:
         if self._promising:
+            self._alarm.ring()
+
+    def place_freed(self) -> None:
+        """A child process can take a job: of queues whose last claim had to leave such jobs out."""
+        queues = self._kinds.left_out()
+        if queues:
+            self._promising.update(queues)
             self._alarm.ring()
 
     async def run(self) -> None:
@@ -118,12 +129,15 @@ class Fetcher:
                     return False
                 # Taken off before asking: a wake-up that comes while the claim is under way puts it on again.
                 self._promising.pop(queue, None)
-                is_more |= await self._claim(lease, queue, self._slots.share(queue, BATCH))
+                asking = self._kinds.ask(queue, self._slots.share(queue, BATCH), monotonic())
+                if asking is not None:
+                    is_more |= await self._claim(lease, queue, asking)
         return is_more
 
-    async def _claim(self, lease: Lease, queue: str, limit: int) -> bool:
+    async def _claim(self, lease: Lease, queue: str, asking: Asking) -> bool:
         asked_at = self._asked_at = monotonic()
-        behind = self._reached.pop(queue, None)
+        # What was reached with some kinds left out says nothing of these.
+        behind = self._reached.pop((queue, asking.is_whole), None)
         if behind and behind.until < asked_at:
             behind = None
         try:
@@ -132,28 +146,48 @@ class Fetcher:
                     self._schema,
                     worker=lease.worker,
                     queue=queue,
-                    kinds=self._kinds,
-                    limit=limit,
+                    kinds=asking.kinds,
+                    limit=asking.limit,
                     closed=self._closed,
                     after=behind and (behind.priority, behind.job),
                 )
             )
             jobs = [row for row in rows if row.job is not None]
-            is_full = len(jobs) == limit
+            is_full = len(jobs) == asking.limit
             self._take(lease, queue, jobs, is_full=is_full)
+        except BaseException:
+            self._kinds.failed(asking)
+            raise
         finally:
             self._asked_at = None
         self._failures.worked()
-        if is_full and limit >= _MANY and queue not in self._promising:
-            until = behind.until if behind else asked_at + _ON_FOR_SECONDS
-            self._reached[queue] = Reached(jobs[-1].priority, jobs[-1].job or 0, until)
-        if is_full or behind or self._closed != rows[0].closed:
+        now = monotonic()
+        is_more = self._kinds.answered(queue, asking, jobs, took=now - asked_at, now=now)
+        if is_full and self._goes_on_behind(queue, asking):
+            until = behind.until if behind else self._on_until(asking, asked_at, now)
+            self._reached[queue, asking.is_whole] = Reached(jobs[-1].priority, jobs[-1].job or 0, until)
+        if is_more or behind or self._closed != rows[0].closed:
             self._promising[queue] = None
+        if rest := not is_more and self._kinds.rest(queue, now):
+            self._loop.call_later(rest, self._promise, queue)
         self._closed = rows[0].closed
         self._on_claimed(len(jobs))
         if jobs and not is_full:
             await asyncio.sleep(0)  # there is no more to claim: they begin before we look further
-        return bool(jobs or behind)
+        return bool(jobs or behind or is_more)
+
+    def _goes_on_behind(self, queue: str, asking: Asking) -> bool:
+        return not asking.is_whole or (asking.limit >= _MANY and queue not in self._promising)
+
+    @staticmethod
+    def _on_until(asking: Asking, asked_at: float, now: float) -> float:
+        """Longer where the claim had to step over much: it would have to do so again."""
+        until = asked_at + _ON_FOR_SECONDS
+        return until if asking.is_whole else max(until, now + rest_after(now - asked_at))
+
+    def _promise(self, queue: str) -> None:
+        self._promising[queue] = None
+        self._alarm.ring()
 
     def _take(self, lease: Lease, queue: str, jobs: Sequence[ClaimRow], *, is_full: bool) -> None:
         self._slots.take(queue, len(jobs))
@@ -172,9 +206,12 @@ class Fetcher:
 
     async def _look(self) -> None:
         """The poll: one question for all queues."""
+        kinds = self._kinds.to_look_for()
+        if not kinds:
+            return
         seen = (
             await self._database.run(
-                look(self._schema, queues=self._slots.queues, kinds=self._kinds, closed=self._closed)
+                look(self._schema, queues=self._slots.queues, kinds=kinds, closed=self._closed)
             )
         )[0]
         self._closed = seen.closed

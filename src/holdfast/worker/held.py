@@ -1,6 +1,7 @@
 """A run that this process holds: what was claimed, until when it may go on, and why it was told to stop."""
 
 import asyncio
+import math
 from collections.abc import Callable
 from datetime import timedelta
 from enum import Enum
@@ -10,6 +11,9 @@ from holdfast.storage.runs import ClaimRow
 from holdfast.telemetry.events import AttemptFact
 from holdfast.worker.kind import Kind
 from holdfast.worker.lease import UNBOUNDED, Lease
+
+# Between a length that Postgres has told and one that is counted here, in seconds.
+_ROUNDING = 0.001
 
 
 class Stop(Enum):
@@ -27,6 +31,7 @@ class Held:
     __slots__ = (
         "_fact",
         "began",
+        "called",
         "is_completing",
         "job",
         "kind",
@@ -53,6 +58,8 @@ class Held:
         self.lease = lease
         self.began = monotonic()
         self.overdue_at = self.began + row.lasting
+        # When its handler was called; None while that waits for the start of a child process.
+        self.called: float | None = self.began
         self.stop: Stop | None = None
         # Its handler commits its own completion, or has: a lease that is gone is then no sign of a loss.
         self.is_completing = False
@@ -61,6 +68,28 @@ class Held:
         # Of a state machine: the name of the step that this run is about.
         self.step: str | None = None
         self._fact: AttemptFact | None = None
+
+    def await_call(self, patience: float) -> None:
+        """The handler is called in a child that may have to start first: its time has not begun."""
+        self.called = None
+        self.overdue_at = min(self.began + patience + self.row.lasting, self._expires_at)
+
+    def call_begins(self) -> None:
+        """Its whole timeout is before it, unless its job's deadline is earlier."""
+        self.called = monotonic()
+        self.overdue_at = min(self.called + self.row.lasting, self._expires_at)
+
+    @property
+    def _expires_at(self) -> float:
+        deadline, row = self.row.deadline_at, self.row
+        if deadline is None:
+            return math.inf
+        return self.began + (deadline - row.started_at).total_seconds()
+
+    @property
+    def is_past_deadline(self) -> bool:
+        """Whether what ended its time is the deadline of its job, and not its timeout."""
+        return self.overdue_at >= self._expires_at - _ROUNDING
 
     @property
     def took(self) -> timedelta:

@@ -131,8 +131,10 @@ def failure_and_delay(transition: Transition) -> tuple[Failure | None, timedelta
 
 def _overdue(held: Held) -> Outcome:
     """Past its own timeout, or the deadline of its job, whichever was earlier."""
-    row = held.row
-    if row.deadline_at is not None and row.deadline_at <= row.timeout_at:
+    if held.is_past_deadline:
         return Failed(Failure("ran until its deadline", "deadline_expired", "TimeoutError"))
-    limit = timedelta(seconds=round(held.overdue_at - held.began, 3))
+    if held.called is None:
+        problem = "its child process had not begun to run it in time: see what its module does on import"
+        return Failed(Failure(problem, "timeout", "TimeoutError"))
+    limit = timedelta(seconds=round(held.row.lasting, 3))
     return Failed(Failure(f"took longer than its timeout of {compact(limit)}", "timeout", "TimeoutError"))

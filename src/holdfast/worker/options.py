@@ -15,6 +15,7 @@ Length = str | timedelta
 Lengths = TypeVar("Lengths", Beats, Retention)
 
 _SLOTS = range(1, 100_001)
+_CHILDREN = range(1, 1_001)
 _EXAMPLE = 'give queues={"default": 100}'
 _BEATS = Beats()
 _RETENTION = Retention()
@@ -22,7 +23,10 @@ _RETENTION = Retention()
 
 @dataclass(frozen=True, slots=True, init=False)
 class WorkerOptions:
-    """`queues` maps each queue to the number of its jobs that may run here at once."""
+    """`queues` maps each queue to the number of its jobs that may run here at once. `children` is how many
+    child processes work at once for jobs and steps with `isolate="process"`: as many as there are cores,
+    unless it is given.
+    """
 
     queues: Mapping[str, int]
     grace: timedelta
@@ -31,6 +35,7 @@ class WorkerOptions:
     leader_lease: timedelta
     retention: Retention
     is_leading_allowed: bool
+    children: int | None
 
     def __init__(
         self,
@@ -42,6 +47,7 @@ class WorkerOptions:
         leader_lease: Length = "10s",
         retention: Retention = _RETENTION,
         is_leading_allowed: bool = True,
+        children: int | None = None,
     ) -> None:
         if not isinstance(is_leading_allowed, bool):
             raise InvalidInput(f"is_leading_allowed is {is_leading_allowed!r}: give True or False")
@@ -53,6 +59,7 @@ class WorkerOptions:
             "leader_lease": _some_time("leader_lease", leader_lease),
             "retention": _lengths("retention", retention, Retention),
             "is_leading_allowed": is_leading_allowed,
+            "children": None if children is None else _children(children),
         }
         for name, value in read.items():
             object.__setattr__(self, name, value)
@@ -68,6 +75,12 @@ def _queues(queues: object) -> dict[str, int]:
         if not is_whole(slots) or slots not in _SLOTS:
             raise InvalidInput(f'queue "{name}" has {slots!r} slots: give 1 to {_SLOTS[-1]}')
     return dict(queues)
+
+
+def _children(children: int) -> int:
+    if not is_whole(children) or children not in _CHILDREN:
+        raise InvalidInput(f"children is {children!r}: give a whole number from 1 to {_CHILDREN[-1]}")
+    return children
 
 
 def _length(name: str, value: object) -> timedelta:

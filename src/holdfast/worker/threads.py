@@ -3,51 +3,104 @@ was told to stop from ending, which the standard library's executor would wait f
 """
 
 import threading
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any
 
+from holdfast.worker import django_connections
+
+# What a library keeps for each thread, such as a connection, is kept for as long as this without a job.
+IDLE_SECONDS = 20.0
+
+_Work = tuple[Future[Any], Callable[[], Any]]
+_Desk = SimpleQueue[_Work | None]
+
 
 class JobThreads:
-    """At most `limit` threads, started when all others are busy. Called from one thread only."""
+    """At most `limit` threads, started when all others are busy. The one that was used last gets the next
+    call, so that only as many stay as are needed; the others end.
+    """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, *, idle: float = IDLE_SECONDS) -> None:
         self._limit = limit
-        self._work: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
-        self._idle = threading.Semaphore(0)
+        self._idle_seconds = idle
+        self._lock = threading.Lock()
+        self._waiting: deque[_Work] = deque()
+        self._idle: list[_Desk] = []
         self._count = 0
+        self._number = 0
+        self._is_closed = False
+
+    @property
+    def count(self) -> int:
+        return self._count
 
     def submit(self, function: Callable[[], Any]) -> Future[Any]:
         future: Future[Any] = Future()
-        self._work.put((future, function))
-        if not self._idle.acquire(blocking=False) and self._count < self._limit:
-            self._count += 1
-            threading.Thread(target=self._serve, name=f"holdfast-job-{self._count}", daemon=True).start()
+        work = future, function
+        with self._lock:
+            if self._idle:
+                self._idle.pop().put(work)
+            elif self._count < self._limit:
+                self._count += 1
+                self._number += 1
+                name = f"holdfast-job-{self._number}"
+                threading.Thread(target=self._serve, args=(work,), name=name, daemon=True).start()
+            else:
+                self._waiting.append(work)
         return future
 
     def close(self) -> None:
         """What has not begun never will; what runs is left alone."""
-        with suppress(Empty):
-            while work := self._work.get_nowait():
-                work[0].cancel()
-        for _ in range(self._count):
-            self._work.put(None)
+        with self._lock:
+            self._is_closed = True
+            waiting, self._waiting = self._waiting, deque()
+            idle, self._idle = self._idle, []
+        for future, _ in waiting:
+            future.cancel()
+        for desk in idle:
+            desk.put(None)
 
-    def _serve(self) -> None:
-        while (work := self._work.get()) is not None:
+    def _serve(self, work: _Work | None) -> None:
+        desk: _Desk = SimpleQueue()
+        while work is not None:
             future, function = work
             if future.set_running_or_notify_cancel():
                 _settle(future, function)
             # What it returned must not live on while this thread waits.
             del work, future, function
-            self._idle.release()
+            work = self._next(desk)
+
+    def _next(self, desk: _Desk) -> _Work | None:
+        """None: this thread is to end."""
+        with self._lock:
+            if self._waiting:
+                return self._waiting.popleft()
+            if self._is_closed:
+                self._count -= 1
+                return None
+            self._idle.append(desk)
+        try:
+            work = desk.get(timeout=self._idle_seconds)
+        except Empty:
+            with self._lock:
+                if desk in self._idle:
+                    self._idle.remove(desk)
+                    self._count -= 1
+                    return None
+            work = desk.get()  # it was given something just now
+        if work is None:
+            with self._lock:
+                self._count -= 1
+        return work
 
 
 def _settle(future: Future[Any], function: Callable[[], Any]) -> None:
     try:
-        result = function()
+        with django_connections.fresh():
+            result = function()
     except (StopIteration, GeneratorExit) as error:
         # No coroutine can be made to raise them, so whoever awaits this would never be told.
         told = RuntimeError(f"the handler raised {type(error).__name__}")

@@ -7,6 +7,7 @@ import socket
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
+from functools import partial
 from time import monotonic
 from typing import Any
 
@@ -22,11 +23,13 @@ from holdfast.postgres.listener import Listener
 from holdfast.postgres.migrations.version import explained, read_version
 from holdfast.postgres.notification import Gap, Notified
 from holdfast.postgres.schema import Schema
+from holdfast.postgres.statement import Statement
 from holdfast.storage.migrations import known_version
 from holdfast.storage.operators import misfit_for
-from holdfast.storage.runs import Heartbeat, Settlement, renew, settle_surely
+from holdfast.storage.runs import Heartbeat, Settlement, postpone, renew, settle_surely
 from holdfast.storage.workers import register, retire
 from holdfast.telemetry.events import Emitter, WorkerStarted, WorkerStopped, WorkerWasLost
+from holdfast.worker import django_connections
 from holdfast.worker.attempts import Attempts
 from holdfast.worker.callers import Caller, Coroutines, Threads
 from holdfast.worker.chores.duties import chores_of
@@ -36,7 +39,7 @@ from holdfast.worker.connections import Connections
 from holdfast.worker.context import Context
 from holdfast.worker.extras import Extras
 from holdfast.worker.fetcher import Fetcher
-from holdfast.worker.held import Stop
+from holdfast.worker.held import Held, Stop
 from holdfast.worker.keeper import LeaseKeeper
 from holdfast.worker.kind import Kinds, Style
 from holdfast.worker.lease import Lease
@@ -44,6 +47,8 @@ from holdfast.worker.notifier import LEADER
 from holdfast.worker.options import WorkerOptions
 from holdfast.worker.outliving import Outliving
 from holdfast.worker.processes import Processes
+from holdfast.worker.processes.cores import cores
+from holdfast.worker.processes.places import Places
 from holdfast.worker.service import running
 from holdfast.worker.settler import Settler
 from holdfast.worker.slots import Slots
@@ -84,6 +89,7 @@ class Worker:
         self._id: int | None = None
         self._lease: Lease | None = None
         self._beginning_anew: asyncio.Task[None] | None = None
+        self._telling: set[asyncio.Task[None]] = set()
         self.stopping = Stopping()
         self.started = asyncio.Event()
 
@@ -109,12 +115,14 @@ class Worker:
                     if LEADER in names:
                         leader.wake("promote", "flows")
 
-            async with self._callers(connections) as callers:
+            places = Places(self._options.children or cores(), lambda: fetcher.place_freed())  # noqa: PLW0108  # as above
+            async with self._callers(connections, places) as callers:
                 attempts = Attempts(
                     self._kinds,
                     callers,
                     settler,
                     slots=slots,
+                    places=places,
                     emitter=self._emitter,
                     complete=self._completing(connections),
                     wake=lambda name: connections.notifier.tell({name}),
@@ -122,7 +130,7 @@ class Worker:
                     misfit_for=lambda job: calm.run_one(misfit_for(self._schema, job)),
                 )
                 leader = self._leader(calm, wake_ups, lambda: fetcher.wake())  # noqa: PLW0108  # made below
-                fetcher = self._fetcher(hot, slots, attempts, settler, leader)
+                fetcher = self._fetcher(hot, slots, places, attempts=attempts, settler=settler, leader=leader)
                 keeper = self._keeper(connections.leases, attempts, fetcher, wake_ups)
                 self._keeper_now, self._attempts, self._fetcher_now = keeper, attempts, fetcher
                 connections.notifier.nearby = tell_ourselves
@@ -172,19 +180,36 @@ class Worker:
         judge(found, known=known, schema=self._schema.name)
 
     @asynccontextmanager
-    async def _callers(self, connections: Connections) -> AsyncIterator[dict[Style, Caller]]:
+    async def _callers(self, connections: Connections, places: Places) -> AsyncIterator[dict[Style, Caller]]:
         slots = sum(self._options.queues.values())
         threads = JobThreads(min(slots, 1_000))
-        async with Processes() as processes:
+        processes = Processes(places, postpone=partial(self._postpone, connections.calm))
+        async with processes:
             try:
-                yield {
+                callers: dict[Style, Caller] = {
                     "coroutine": Coroutines(),
-                    "thread": Threads(threads),
-                    "process": processes,
                     **self._extras.callers(connections, threads, processes),
                 }
+                if django_connections.is_loaded():
+                    callers = {
+                        style: django_connections.AroundCoroutines(caller)
+                        for style, caller in callers.items()
+                    }
+                yield {**callers, "thread": Threads(threads), "process": processes}
             finally:
                 threads.close()
+
+    def _postpone(self, database: Database, held: Held, seconds: float | None) -> None:
+        """A child has begun a run, or is slow to start: its timeout is counted from then on."""
+        self._attempts.watch(held)
+        if seconds is not None:
+            lasting = timedelta(seconds=seconds)
+            statement = postpone(
+                self._schema, worker=held.worker, job=held.job, run=held.run, lasting=lasting
+            )
+            telling = asyncio.get_running_loop().create_task(_told(database, statement))
+            self._telling.add(telling)
+            telling.add_done_callback(self._telling.discard)
 
     def _completing(self, connections: Connections) -> Any:
         def complete(context: Context, connection: object) -> Completion:
@@ -200,7 +225,14 @@ class Worker:
         return complete
 
     def _fetcher(
-        self, database: Database, slots: Slots, attempts: Attempts, settler: Settler, leader: Leader
+        self,
+        database: Database,
+        slots: Slots,
+        places: Places,
+        *,
+        attempts: Attempts,
+        settler: Settler,
+        leader: Leader,
     ) -> Fetcher:
         return Fetcher(
             database,
@@ -212,6 +244,8 @@ class Worker:
             begin=attempts.begin,
             is_clogged=lambda: settler.backlog >= _CLOGGED,
             on_claimed=leader.claimed,
+            isolated=[name for name, kind in self._kinds.items() if kind.style == "process"],
+            places=places,
         )
 
     def _leader(self, database: Database, wake_ups: WakeUps, on_ready: Callable[[], None]) -> Leader:
@@ -348,6 +382,12 @@ class Worker:
                 async with database.transaction() as transaction:
                     await hold(retire(self._schema, worker=worker), transaction.run)
         self._emitter.emit(WorkerStopped(worker, released))
+
+
+async def _told(database: Database, statement: Statement[int]) -> None:
+    """What is not told is made up for by the leader's own patience."""
+    with suppress(DatabaseError):
+        await database.run(statement)
 
 
 def _releases(worker: int, left: Heartbeat) -> Sequence[Settlement]:

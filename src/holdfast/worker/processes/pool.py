@@ -4,7 +4,9 @@ import asyncio
 import json
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import replace
+from time import monotonic
 from typing import Any, Self
 
 from holdfast.codec.result import NotBrought
@@ -13,6 +15,7 @@ from holdfast.worker.context import Context
 from holdfast.worker.held import Held, Stop
 from holdfast.worker.processes.main_script import refuse_a_second_worker
 from holdfast.worker.processes.messages import Call, Ended
+from holdfast.worker.processes.places import Places
 from holdfast.worker.processes.reference import Reference
 from holdfast.worker.processes.tending import DEATH_SECONDS, Answer, Child
 from holdfast.worker.processes.values import dump, load
@@ -20,16 +23,36 @@ from holdfast.worker.processes.values import dump, load
 # From being told to stop until being killed: enough to remove a temporary file, and short beside any timeout.
 GRACE_SECONDS = 0.5
 IDLE_SECONDS = 60.0
+# How long a child may take to start and to import a handler's module before that counts as its timeout.
+START_SECONDS = 60.0
+# A start that takes longer is told to the leader, which waits for longer than this past a run's timeout.
+_SLOW_SECONDS = 5.0
+
+
+Postpone = Callable[[Held, float | None], None]
+"""Told that the time of a run begins, and if the leader has to know, for how many seconds from now."""
+
+
+def _nothing(held: Held, seconds: float | None) -> None: ...
 
 
 class Processes:
     """A caller whose handlers a timeout really stops. `async with` it: no child is left when it is left.
 
     Children are shared by all kinds with the same memory limit, or none. Their tasks are in a group, and
-    never fail.
+    never fail. A job comes with a place that its claim has taken; a step of a flow waits for one.
     """
 
-    def __init__(self, *, grace: float = GRACE_SECONDS, idle: float = IDLE_SECONDS) -> None:
+    def __init__(
+        self,
+        places: Places | None = None,
+        *,
+        grace: float = GRACE_SECONDS,
+        idle: float = IDLE_SECONDS,
+        postpone: Postpone = _nothing,
+    ) -> None:
+        self._places = places
+        self._postpone = postpone
         self._grace = grace
         self._idle_seconds = idle
         self._group = asyncio.TaskGroup()
@@ -56,22 +79,55 @@ class Processes:
         """What the handler returned or raised in its process, or ProcessDied."""
         kind = held.kind
         call = self._call(held, kind.function, arguments, takes_context=kind.signature.takes_context)
-        return await self._run(call, held, context, kind.memory_limit)
+        held.await_call(START_SECONDS)
+        slow = asyncio.get_running_loop().call_later(
+            _SLOW_SECONDS, self._postpone, held, START_SECONDS + held.row.lasting
+        )
+
+        def begun() -> None:
+            slow.cancel()
+            held.call_begins()
+            is_late = monotonic() - held.began > _SLOW_SECONDS
+            self._postpone(held, held.row.lasting if is_late else None)
+
+        try:
+            return await self._run(call, held, context, kind.memory_limit, begun)
+        finally:
+            slow.cancel()
 
     async def call_function(
-        self, held: Held, context: Context, function: Callable[..., Any], arguments: dict[str, Any]
+        self,
+        held: Held,
+        context: Context,
+        function: Callable[..., Any],
+        arguments: dict[str, Any],
+        on_begun: Callable[[], None] = lambda: None,
     ) -> Any:
         """The same for another function than the run's own, such as a step of it."""
         call = self._call(held, function, arguments, takes_context=False)
-        return await self._run(call, held, context, None)
+        if self._places is None:
+            return await self._run(call, held, context, None, on_begun)
+        await self._places.taken()
+        try:
+            return await self._run(call, held, context, None, on_begun)
+        finally:
+            self._places.give_back()
 
-    async def _run(self, call: Call, held: Held, context: Context, memory_limit: int | None) -> Any:
+    async def _run(
+        self,
+        call: Call,
+        held: Held,
+        context: Context,
+        memory_limit: int | None,
+        on_begun: Callable[[], None],
+    ) -> Any:
         while True:
+            await self._make_room(memory_limit)
             held.check_lease()
             call = replace(call, believed_until=held.lease.believed_until)
             child = self._take(memory_limit)
             try:
-                answer = await self._answered(child, call, held, context)
+                answer = await self._answered(child, call, held, context, on_begun)
             finally:
                 self._give_back(child)
             if isinstance(answer, Ended) and answer.is_too_late:
@@ -98,8 +154,10 @@ class Processes:
             reference, held.worker, held.queue, held.row, takes_context, pickled, held.lease.believed_until
         )
 
-    async def _answered(self, child: Child, call: Call, held: Held, context: Context) -> Answer:
-        answer = child.begin(call, lambda text: context.progress(**json.loads(text)))
+    async def _answered(
+        self, child: Child, call: Call, held: Held, context: Context, on_begun: Callable[[], None]
+    ) -> Answer:
+        answer = child.begin(call, lambda text: context.progress(**json.loads(text)), on_begun)
         try:
             await asyncio.wait([answer])
         except asyncio.CancelledError:
@@ -137,6 +195,22 @@ class Processes:
                 lost = f"it cannot be unpickled here ({type(error).__name__}: {error})"
         context.log.warning("its result stays in the child process: %s", lost)
         return NotBrought("result_too_large" if answer.is_too_large else "result_unencodable")
+
+    async def _make_room(self, memory_limit: int | None) -> None:
+        """An idle child with another limit goes before one more is started than there may be."""
+        if self._places is None or len(self._children) < self._places.limit:
+            return
+        if any(child.is_fit and child.memory_limit == memory_limit for child, _ in self._idle):
+            return
+        for place, (child, timer) in enumerate(self._idle):
+            if child.is_fit:
+                timer.cancel()
+                del self._idle[place]
+                child.kill()
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(DEATH_SECONDS):
+                        await child.gone.wait()
+                return
 
     def _take(self, memory_limit: int | None) -> Child:
         """The one that was used last, so that those in excess grow old."""

@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from holdfast.errors import InvalidInput
+from holdfast.worker import django_connections
 from holdfast.worker.callers import check_has_run
 from holdfast.worker.context import Context, current
 from holdfast.worker.held import Held
@@ -132,7 +133,6 @@ class Serving:
         threading.Thread(target=self._listen, name="holdfast-listener", daemon=True).start()
         while True:
             call, held, saying = self._calls.get()
-            self._channel.send(Begun(held.run))
             ended = contextvars.copy_context().run(self._run, call, held, saying)
             saying.finish()
             for stream in (sys.stdout, sys.stderr):
@@ -178,10 +178,11 @@ class Serving:
             return Ended(held.run, raised=Raised.of(_not_kept(error)))
         return replace(_pickled(held.run, result), state=state)
 
-    @staticmethod
-    def _called(call: Call, held: Held, context: Context) -> Any:
+    def _called(self, call: Call, held: Held, context: Context) -> Any:
+        # Its module is imported first: that is the start of this process, and no part of the handler's time.
         function = call.reference.resolve()
         arguments = load(call.arguments)
+        self._channel.send(Begun(held.run))
         positional = (context,) if call.takes_context else ()
 
         def called() -> Any:
@@ -189,7 +190,8 @@ class Serving:
 
         if inspect.iscoroutinefunction(function):
             return asyncio.run(_awaited(called, held))
-        result = called()
+        with django_connections.fresh():
+            result = called()
         check_has_run(result)
         return asyncio.run(_awaited(lambda: result, held)) if inspect.isawaitable(result) else result
 
@@ -210,6 +212,7 @@ async def _awaited(called: Callable[[], Any], held: Held) -> Any:
         return await called()
     finally:
         held.on_stop = None
+        await django_connections.close_old_in_sync_thread()
 
 
 def _refuse(context: Context, connection: object) -> "Completion":  # noqa: ARG001  # the shape of `Complete`

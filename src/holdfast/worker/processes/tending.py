@@ -69,6 +69,7 @@ class Child:
         self._run: int | None = None
         self._answer: asyncio.Future[Answer] | None = None
         self._on_progress: Callable[[str], None] = lambda _: None
+        self._on_begun: Callable[[], None] = lambda: None
         self._is_condemned = False
 
     @property
@@ -76,10 +77,13 @@ class Child:
         """Whether it can take a call."""
         return not (self._is_condemned or self.gone.is_set() or self._run is not None)
 
-    def begin(self, call: Call, on_progress: Callable[[str], None]) -> asyncio.Future[Answer]:
+    def begin(
+        self, call: Call, on_progress: Callable[[str], None], on_begun: Callable[[], None] = lambda: None
+    ) -> asyncio.Future[Answer]:
         """The answer is always given: by the child, or by its death."""
         self.runs += 1
         self.has_begun = False
+        self._on_begun = on_begun
         self._run, self._on_progress, self._answer = call.row.run, on_progress, self._loop.create_future()
         self._send(call)
         return self._answer
@@ -164,6 +168,7 @@ class Child:
                 self._pass_on(_relog, record)
             case Begun(run) if run == self._run:
                 self.has_begun = True
+                self._on_begun()
             case Progress(run, text) if run == self._run:
                 self._pass_on(self._on_progress, text)
                 self._loop.call_later(_PROGRESS_SECONDS, self._send, Heard(run))

@@ -1,0 +1,34 @@
+"""Plain functions that use Django leave no connection behind, and survive a restart of Postgres."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SHOP = Path(__file__).with_name("django_shop.py")
+
+
+@pytest.mark.parametrize("age", ["closed", "kept"])
+def test_orm_jobs_leave_no_connection_behind_and_go_on_after_a_restart_of_postgres(
+    age: str, tmp_path: Path
+) -> None:
+    """Closed after each attempt as CONN_MAX_AGE says; one that is kept and broken fails once."""
+    ended = subprocess.run(
+        [sys.executable, str(SHOP), str(tmp_path / "server"), age],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert ended.stdout.endswith("fine\n"), ended.stdout + ended.stderr
+
+
+def test_a_worker_without_django_never_imports_it() -> None:
+    code = (
+        "import sys; from holdfast.worker import worker, threads, django_connections as ours; "
+        "f = threads.JobThreads(1).submit(lambda: 1); assert f.result(10) == 1; "
+        "assert not ours.is_loaded(); "
+        "assert not [name for name in sys.modules if name.startswith(('django', 'asgiref'))]"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
