@@ -35,7 +35,7 @@ TAKES = "it takes (user_id: int, locale: str = 'en', *, retry: bool = False)"
         ((1,), {"retry": 1}, "send_welcome(retry=…): expected bool, got int 1"),
         ((), {}, f"send_welcome(): missing a required argument: 'user_id'; {TAKES}"),
         ((1, "nb", True), {}, f"send_welcome(): too many positional arguments; {TAKES}"),
-        ((1,), {"lang": "nb"}, f"send_welcome(): got an unexpected keyword argument 'lang'; {TAKES}"),
+        ((1,), {"lang": "nb"}, f"send_welcome(): there is no parameter lang; {TAKES}"),
         ((1,), {"user_id": 2}, f"send_welcome(): multiple values for argument 'user_id'; {TAKES}"),
         (
             (1, b"nb"),
@@ -153,3 +153,11 @@ def test_what_would_not_arrive_as_it_was_given_is_refused(hint: Any, value: obje
     with pytest.raises(InvalidArguments) as refused:
         taking(hint).encode((), {"value": value})
     assert message in str(refused.value)
+
+
+def test_an_argument_that_no_parameter_is_called_by_is_named_with_the_nearest_one() -> None:
+    def send_mail(template: str, user: int = 0) -> None: ...
+
+    signature = Signature.of(send_mail, context=object)
+    with pytest.raises(InvalidArguments, match=r"no parameter tmplate: did you mean template\?"):
+        signature.encode((), {"tmplate": "welcome"})

@@ -4,6 +4,7 @@ Arguments are stored by name, and only those that were given: a default is that 
 """
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 from inspect import Parameter
 from typing import Any
 
@@ -143,7 +144,8 @@ class Signature:
         try:
             return dict(shape.call.bind(*args, **kwargs).arguments)
         except TypeError as error:
-            raise InvalidArguments(self.name, None, f"{error}; it takes {shape.call}") from None
+            problem = _unknown(kwargs, shape) or str(error)
+            raise InvalidArguments(self.name, None, f"{problem}; it takes {shape.call}") from None
 
     def _unwritable(self, given: dict[str, Any], error: Exception, limit: int) -> InvalidArguments:
         """Names the argument that cannot be written, if it is a single one's fault."""
@@ -177,6 +179,15 @@ def _plainly(shape: Shape, args: tuple[Any, ...], kwargs: dict[str, Any], limit:
     # A single byte is found in a tenth of the time.
     holds_nul = b"\\" in text and b"\\u0000" in text
     return text.decode() if is_same and len(text) <= limit and not holds_nul else None
+
+
+def _unknown(kwargs: dict[str, Any], shape: Shape) -> str | None:
+    """The argument that there is no parameter for, with the one that was probably meant."""
+    name = next((name for name in kwargs if name not in shape.names), None)
+    if name is None:
+        return None
+    near = get_close_matches(name, shape.names, 1)
+    return f"there is no parameter {name}" + (f": did you mean {near[0]}?" if near else "")
 
 
 def _is_writable(value: Any) -> bool:
