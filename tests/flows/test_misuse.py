@@ -280,7 +280,7 @@ async def test_a_step_does_not_hold_up_what_runs_beside_it_or_comes_after_it(app
         async with flow.transaction("book"):
             pass
         await flow.sleep("after", "1ms")
-        return given
+        return list(given)
 
     async with working(app):
         assert await (await both.enqueue()).result(timeout="30s") == ["slow", "beside"]

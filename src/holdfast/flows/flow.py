@@ -33,9 +33,12 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
+T2 = TypeVar("T2")
+T3 = TypeVar("T3")
 Ts = TypeVarTuple("Ts")
 
 Length = str | timedelta
+Raised = Literal["raise", "cancel"]
 
 _MOMENT = Typed.of(datetime)
 _UUID = Typed.of(UUID)
@@ -205,7 +208,19 @@ class Flow:
         full = full_name(name or f"job {child}")
         return await result_of(self._replay, child, full, typed=typed, signature=signature)
 
-    async def gather(self, *branches: Awaitable[Any], failures: Failures = "raise") -> list[Any]:
+    @overload
+    async def gather(
+        self, one: Awaitable[T], two: Awaitable[T2], /, *, failures: Raised = "raise"
+    ) -> tuple[T, T2]: ...
+    @overload
+    async def gather(
+        self, one: Awaitable[T], two: Awaitable[T2], three: Awaitable[T3], /, *, failures: Raised = "raise"
+    ) -> tuple[T, T2, T3]: ...
+    @overload
+    async def gather(self, *branches: Awaitable[T], failures: Raised = "raise") -> list[T]: ...
+    @overload
+    async def gather(self, *branches: Awaitable[T], failures: Literal["return"]) -> list[T | Exception]: ...
+    async def gather(self, *branches: Awaitable[Any], failures: Failures = "raise") -> Any:
         """Several at once: children, begun in bulk, and steps or waits. Their results, in this order.
 
         `failures`: "raise" waits for all of them and raises the first failure, "cancel" stops the others with
