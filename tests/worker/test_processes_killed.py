@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import ProcessDied
+from holdfast.errors import InvalidInput, ProcessDied
 from holdfast.worker.held import Stop
 from holdfast.worker.processes import Processes
 from worker import handlers_for_processes as handlers
@@ -142,6 +142,11 @@ async def test_a_child_that_died_while_idle_costs_no_attempt(processes: Processe
     await asyncio.sleep(0)
     os.kill(first, signal.SIGKILL)
     assert await call != first
+
+
+async def test_a_memory_limit_that_is_too_small_says_so(processes: Processes) -> None:
+    with pytest.raises(InvalidInput, match=r"memory_limit is 20 MiB, but .* take \d+ MiB of addresses"):
+        await Run.of(handlers.where, memory_limit=20 * MIB).on(processes)
 
 
 async def test_too_much_memory_is_a_failed_attempt_and_the_process_is_replaced(processes: Processes) -> None:

@@ -13,8 +13,10 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, NoReturn
 
+from holdfast.errors import InvalidInput
 from holdfast.worker.context import current, facts_of
 
 _PR_SET_PDEATHSIG = 1
@@ -86,6 +88,22 @@ def spare_address_space() -> None:
         mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
         if mallopt is not None:
             mallopt(_M_ARENA_MAX, 1)
+
+
+def check_memory(limit: int | None) -> None:
+    """Under a limit that is reached before it begins, a handler meets errors that tell nothing of it."""
+    if limit is None or sys.platform != "linux":
+        return
+    taken = int(Path("/proc/self/statm").read_text("utf-8").split()[0]) * resource.getpagesize()
+    if taken >= limit:
+        raise InvalidInput(
+            f"memory_limit is {_in_mib(limit)}, but the interpreter and what the handler's module imports "
+            f"take {_in_mib(taken)} of addresses before it is called: give that, and what it needs itself"
+        )
+
+
+def _in_mib(size: int) -> str:
+    return f"{size / 1024**2:,.0f} MiB"
 
 
 @contextmanager

@@ -164,8 +164,14 @@ class Serving:
         if monotonic() >= call.believed_until:
             return Ended(held.run, is_too_late=True)
         try:
+            # Its module is imported first: that is the start of this process, and no part of the handler's
+            # time. Without the limit, under which an import fails with whatever its library makes of that.
+            function = call.reference.resolve()
+            if monotonic() >= call.believed_until:
+                return Ended(held.run, is_too_late=True)
+            confinement.check_memory(self._memory_limit)
             with confinement.limited_memory(self._memory_limit):
-                result = self._called(call, held, context)
+                result = self._called(function, call, held, context)
         except SystemExit:
             raise  # the handler ends its process, and the worker sees how
         except BaseException as error:  # noqa: BLE001  # whatever a handler raises is the end of its attempt
@@ -178,9 +184,7 @@ class Serving:
             return Ended(held.run, raised=Raised.of(_not_kept(error)))
         return replace(_pickled(held.run, result), state=state)
 
-    def _called(self, call: Call, held: Held, context: Context) -> Any:
-        # Its module is imported first: that is the start of this process, and no part of the handler's time.
-        function = call.reference.resolve()
+    def _called(self, function: Callable[..., Any], call: Call, held: Held, context: Context) -> Any:
         arguments = load(call.arguments)
         self._channel.send(Begun(held.run))
         positional = (context,) if call.takes_context else ()
