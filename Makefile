@@ -7,7 +7,7 @@ JOBS ?= 2
 # Which older Postgres test-postgres runs them on.
 MAJOR ?= 14
 
-.PHONY: help demo test test-postgres test-machine check lint types layers bench bench-flows bench-peers bench-soak schema lock clean
+.PHONY: help demo test test-postgres test-machine test-slow check mutate lint types layers bench bench-flows bench-peers bench-soak schema lock clean
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 16
@@ -34,7 +34,14 @@ test-postgres: .venv/ready  ## the tests on an older Postgres: MAJOR=14 to 17
 test-machine: .venv/ready  ## the tests that need more (see scripts/install-machine-tools)
 	@$(BIN)/python -m pytest -m machine --numprocesses $(JOBS) $(ARGS)
 
-check: lint types layers test  ## lint, types, import layers, tests
+# Of the machine tests those that need no root, and set up no other systems to measure.
+test-slow: .venv/ready  ## the tests that take their time, and need no root
+	@$(BIN)/python -m pytest -m "machine and not root" --numprocesses $(JOBS) --ignore-glob='tests/test_benchmarks*' $(ARGS)
+
+check: lint types layers test test-slow  ## lint, types, import layers, all tests that need no root
+
+mutate: .venv/ready  ## does a test notice? a random part of tests/mutations/breaks.py; SEED=…, ONLY=…, ALL=1
+	@PYTHONPATH=tests $(BIN)/python -m mutations.mutate $(if $(ALL),--all) $(if $(SEED),--seed $(SEED)) $(if $(ONLY),--only "$(ONLY)")
 
 lint: .venv/ready  ## ruff
 	@$(BIN)/ruff check

@@ -12,7 +12,7 @@ import pytest
 from acceptance.books import Books, until
 from acceptance.workers import Workers
 
-pytestmark = pytest.mark.machine
+pytestmark = [pytest.mark.machine, pytest.mark.root]
 
 
 def wrong_clock(shift: str) -> dict[str, str]:

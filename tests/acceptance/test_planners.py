@@ -58,6 +58,7 @@ async def test_leaders_that_are_killed_and_frozen_lose_no_plan_and_fire_none_twi
 
 
 @pytest.mark.machine
+@pytest.mark.root
 @pytest.mark.requirement("S0.1")
 @pytest.mark.parametrize("shift", ["+1h", "-1h"])
 async def test_a_planner_whose_clock_is_an_hour_off_plans_like_any_other(

@@ -8,7 +8,7 @@ from acceptance.books import Books, until
 from acceptance.workers import Workers
 from support.pgbouncer import pgbouncer
 
-pytestmark = pytest.mark.machine
+pytestmark = [pytest.mark.machine, pytest.mark.root]
 
 
 @pytest.mark.requirement("S2.19", "S3.6")

@@ -25,6 +25,7 @@ async def test_a_direct_connection_is_recognised_and_says_nothing(
 
 
 @pytest.mark.machine
+@pytest.mark.root
 @pytest.mark.parametrize("round_robin", [False, True])
 @pytest.mark.parametrize("pool_size", [1, 2, 4, 20])
 async def test_transaction_mode_is_recognised_whatever_the_pool(
@@ -38,6 +39,7 @@ async def test_transaction_mode_is_recognised_whatever_the_pool(
 
 
 @pytest.mark.machine
+@pytest.mark.root
 async def test_session_mode_is_recognised(dsn: str) -> None:
     with pgbouncer(dsn, "session") as front:
         for _ in range(5):
@@ -47,6 +49,7 @@ async def test_session_mode_is_recognised(dsn: str) -> None:
 
 
 @pytest.mark.machine
+@pytest.mark.root
 async def test_without_a_backend_for_a_second_client_the_safe_side_is_taken_in_time(dsn: str) -> None:
     with pgbouncer(dsn, "session", pool_size=1) as front:
         async with asyncio.timeout(20):
@@ -54,6 +57,7 @@ async def test_without_a_backend_for_a_second_client_the_safe_side_is_taken_in_t
 
 
 @pytest.mark.machine
+@pytest.mark.root
 async def test_one_backend_serves_everybody_and_nobody_hangs(colour: Colour, dsn: str) -> None:
     with pgbouncer(dsn, "transaction", pool_size=1) as front:
         async with opened(colour, front) as database, asyncio.TaskGroup() as tasks:
@@ -62,6 +66,7 @@ async def test_one_backend_serves_everybody_and_nobody_hangs(colour: Colour, dsn
 
 
 @pytest.mark.machine
+@pytest.mark.root
 async def test_statements_run_often_through_a_transaction_pooler_without_being_prepared(
     colour: Colour, dsn: str
 ) -> None:
@@ -83,6 +88,7 @@ async def test_a_direct_connection_prepares_what_it_runs_often(colour: Colour, d
 
 
 @pytest.mark.machine
+@pytest.mark.root
 async def test_nothing_is_set_on_a_session_that_others_inherit(
     colour: Colour, dsn: str, observer: Observer
 ) -> None:
@@ -105,6 +111,7 @@ async def _assert_untouched(front: str) -> None:
 
 
 @pytest.mark.machine
+@pytest.mark.root
 async def test_a_transaction_pooler_is_mentioned_once(
     colour: Colour, dsn: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -116,6 +123,7 @@ async def test_a_transaction_pooler_is_mentioned_once(
 
 
 @pytest.mark.machine
+@pytest.mark.root
 async def test_both_databases_know_their_pooler(dsn: str) -> None:
     with pgbouncer(dsn, "session") as front:
         async with Database(front) as database:

@@ -22,6 +22,7 @@ async def test_every_connection_has_the_settings_it_was_opened_with(dsn: str) ->
 
 
 @pytest.mark.machine
+@pytest.mark.root
 async def test_behind_a_transaction_pooler_they_last_for_a_statement_and_reach_nobody_else(dsn: str) -> None:
     with pgbouncer(dsn, "transaction", pool_size=1) as front:
         async with Database(front, session=SESSION) as database:

@@ -18,6 +18,7 @@ from holdfast.postgres.embedded import EmbeddedServer, find_binaries
 
 pytestmark = [
     pytest.mark.machine,
+    pytest.mark.root,
     pytest.mark.skipif(os.geteuid() != 0, reason="only root has these days"),
     pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc and mounts"),
 ]

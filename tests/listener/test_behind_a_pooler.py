@@ -13,6 +13,7 @@ UNHEARD = "notifications do not arrive (a transaction-mode pooler?)"
 
 
 @pytest.mark.machine
+@pytest.mark.root
 @pytest.mark.parametrize(("pool_size", "round_robin"), [(1, False), (20, False), (20, True)])
 async def test_notifications_that_do_not_arrive_are_noticed_and_said_once(
     dsn: str, sender: psycopg.AsyncConnection[Any], said: Said, pool_size: int, round_robin: bool
@@ -42,6 +43,7 @@ async def test_notifications_that_do_not_arrive_are_noticed_and_said_once(
 
 
 @pytest.mark.machine
+@pytest.mark.root
 async def test_what_does_not_arrive_is_tried_again_rarely(dsn: str, said: Said) -> None:
     with pgbouncer(dsn, "transaction") as pooled:
         dial = Dialer(pooled)
@@ -53,6 +55,7 @@ async def test_what_does_not_arrive_is_tried_again_rarely(dsn: str, said: Said) 
 
 
 @pytest.mark.machine
+@pytest.mark.root
 async def test_a_session_mode_pooler_is_as_good_as_none(
     dsn: str, sender: psycopg.AsyncConnection[Any], said: Said
 ) -> None:

@@ -116,7 +116,7 @@ BREAKS = (
         "worker/chores/leader.py",
         "return sent_at + self._lease.total_seconds()",
         "return monotonic() + self._lease.total_seconds()",
-        (_LEADING + "test_a_leader_that_cannot_renew_stops_its_chores_before_its_lease_ends",),
+        (_LEADING + "test_a_leader_counts_its_lease_from_before_it_asked",),
     ),
     Break(
         "a renewal of leadership may hang past the lease",
@@ -231,8 +231,8 @@ BREAKS = (
     Break(
         "the leader does not hear of an earlier due time",
         "worker/worker.py",
-        'leader.wake("promote", "flows")',
-        'leader.wake("flows")',
+        'f"{name}.due", lambda _: leader.wake("promote", "flows")',
+        'f"{name}.due", lambda _: leader.wake("flows")',
         (_WAKES + "test_a_job_that_is_due_sooner_wakes_a_leader_that_sleeps",),
     ),
     Break(
