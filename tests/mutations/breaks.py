@@ -157,8 +157,8 @@ BREAKS = (
     Break(
         "a worker counts its lease from the reply",
         "worker/keeper.py",
-        "            if news.is_alive:\n                self._valid_until = sent_at +",
-        "            if news.is_alive:\n                self._valid_until = monotonic() +",
+        "self._lease.believed_until = self._believed_from(sent_at)",
+        "self._lease.believed_until = self._believed_from(monotonic())",
         (_LEASES + "test_a_lease_is_counted_from_before_its_renewal_was_sent",),
     ),
     Break(
