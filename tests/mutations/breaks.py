@@ -243,11 +243,11 @@ BREAKS = (
         (_WAKES + "test_a_schedule_that_is_new_wakes_the_planner",),
     ),
     Break(
-        "what was parked does not come back when a worker begins",
-        "worker/worker.py",
-        '            leader.wake("unpark")\n',
-        "",
-        (_WAKES + "test_a_worker_that_begins_gets_what_was_parked_for_want_of_it",),
+        "what was parked does not come back",
+        "worker/chores/duties.py",
+        "Unparker(database, schema).once",
+        "Folder(database, schema).once",
+        (_WAKES + "test_a_worker_gets_what_was_parked_for_want_of_it",),
     ),
     Break(
         "the listener waits for up to ten minutes",
