@@ -63,10 +63,14 @@ class App(Declaring):
         on_failure: ErrorHook | None = None,
         on_dead: ErrorHook | None = None,
         on_lease_lost: Hook | None = None,
+        on_expired: ErrorHook | None = None,
+        on_cancelled: ErrorHook | None = None,
         readers: Sequence[Reader] = (),
         require_conn: bool = False,
     ) -> None:
-        super().__init__(Hooks(on_start, on_success, on_failure, on_dead, on_lease_lost))
+        super().__init__(
+            Hooks(on_start, on_success, on_failure, on_dead, on_lease_lost, on_expired, on_cancelled)
+        )
         if dsn is not None:
             read_target(dsn)
         self.schema = read_schema(schema)

@@ -100,6 +100,8 @@ class Declaring:
         on_failure: ErrorHook | None = None,
         on_dead: ErrorHook | None = None,
         on_lease_lost: Hook | None = None,
+        on_expired: ErrorHook | None = None,
+        on_cancelled: ErrorHook | None = None,
     ) -> JobMaker: ...
     def job(
         self,
@@ -121,10 +123,14 @@ class Declaring:
         on_failure: ErrorHook | None = None,
         on_dead: ErrorHook | None = None,
         on_lease_lost: Hook | None = None,
+        on_expired: ErrorHook | None = None,
+        on_cancelled: ErrorHook | None = None,
     ) -> JobMaker | Job[..., Any]:
         """Make a function a kind of job: `@app.job`, or `@app.job(queue="mail", timeout="30s")`."""
         asked = Options(priority=priority, queue=queue, tags=tags, retry=retry, timeout=timeout, keep=keep)
-        hooks = Hooks(on_start, on_success, on_failure, on_dead, on_lease_lost).over(self._hooks)
+        hooks = Hooks(
+            on_start, on_success, on_failure, on_dead, on_lease_lost, on_expired, on_cancelled
+        ).over(self._hooks)
 
         def make(function: Callable[..., Any]) -> Job[..., Any]:
             signature = Signature.of(function, context=Context)
@@ -154,6 +160,8 @@ class Declaring:
         on_failure: ErrorHook | None = None,
         on_dead: ErrorHook | None = None,
         on_lease_lost: Hook | None = None,
+        on_expired: ErrorHook | None = None,
+        on_cancelled: ErrorHook | None = None,
     ) -> FlowMaker: ...
     def flow(
         self,
@@ -172,12 +180,16 @@ class Declaring:
         on_failure: ErrorHook | None = None,
         on_dead: ErrorHook | None = None,
         on_lease_lost: Hook | None = None,
+        on_expired: ErrorHook | None = None,
+        on_cancelled: ErrorHook | None = None,
     ) -> FlowMaker | Job[..., Any]:
         """Make a coroutine function a flow: a job that resumes where it stopped. Takes what `app.job` takes;
         `retry` and `timeout` are of a run, from one wait to the next.
         """
         asked = Options(priority=priority, queue=queue, tags=tags, retry=retry, timeout=timeout, keep=keep)
-        hooks = Hooks(on_start, on_success, on_failure, on_dead, on_lease_lost).over(self._hooks)
+        hooks = Hooks(
+            on_start, on_success, on_failure, on_dead, on_lease_lost, on_expired, on_cancelled
+        ).over(self._hooks)
 
         def make(function: Callable[..., Any]) -> Job[..., Any]:
             if not inspect.iscoroutinefunction(function):
@@ -208,6 +220,8 @@ class Declaring:
         on_failure: ErrorHook | None = None,
         on_dead: ErrorHook | None = None,
         on_lease_lost: Hook | None = None,
+        on_expired: ErrorHook | None = None,
+        on_cancelled: ErrorHook | None = None,
     ) -> Callable[[M], M]: ...
     def machine(
         self,
@@ -226,12 +240,16 @@ class Declaring:
         on_failure: ErrorHook | None = None,
         on_dead: ErrorHook | None = None,
         on_lease_lost: Hook | None = None,
+        on_expired: ErrorHook | None = None,
+        on_cancelled: ErrorHook | None = None,
     ) -> Callable[[M], M] | M:
         """Make a Machine a kind of job: `@app.machine`, or `@app.machine(queue="imports")`. Takes what
         `app.flow` takes; `retry` and `timeout` are of a step that has none of its own.
         """
         asked = Options(priority=priority, queue=queue, tags=tags, retry=retry, timeout=timeout, keep=keep)
-        hooks = Hooks(on_start, on_success, on_failure, on_dead, on_lease_lost).over(self._hooks)
+        hooks = Hooks(
+            on_start, on_success, on_failure, on_dead, on_lease_lost, on_expired, on_cancelled
+        ).over(self._hooks)
 
         def make(machine: M) -> M:
             signature = MachineSignature(machine)

@@ -191,7 +191,7 @@ def test_a_backoff_written_by_hand_as_garbage_stops_no_rescue(dsn: str) -> None:
         engine.pass_time(workers.LEASE * 2)
         engine.run(workers.mark_lost(SCHEMA, now=engine.now))
         rescued = engine.hold(chores.rescue(SCHEMA, luck=0.5, now=engine.now))
-        assert [row.outcome for row in rescued] == ["retried"] * len(found)
+        assert [taken.settled.outcome for taken in rescued] == ["retried"] * len(found)
         assert {engine.state(job) for job in found} == {"scheduled"}
 
 
@@ -236,7 +236,10 @@ def test_a_run_whose_job_is_gone_ends_and_the_others_are_settled(
         forget(engine, gone)
         settlements = [runs.Settlement(worker, row.job or 0, row.run, transition) for row in claimed]
         answers = engine.run(runs.settle(SCHEMA, settlements, now=engine.now))
-        assert {row.job: row.answer for row in answers} == {gone: answer, there: "settled"}
+        assert {row.job: row.answer for row in answers} == {
+            gone: answer,
+            there: "settled",
+        }
         assert engine.connection.execute("select count(*) from holdfast.lease").fetchone() == (0,)
         engine.pass_time(2 * runs.Retention().succeeded)
         assert engine.one(chores.prune(SCHEMA, now=engine.now)).moved == (2 if answer == "settled" else 0)
@@ -259,7 +262,7 @@ def test_a_lease_whose_job_is_gone_is_swept_by_rescue(dsn: str, is_overdue: bool
         else:
             engine.run(workers.mark_lost(SCHEMA, now=engine.now))
             chore = chores.rescue(SCHEMA, luck=0, now=engine.now)
-        answers = engine.hold(chore)
+        answers = [taken.settled for taken in engine.hold(chore)]
         assert {row.job: row.answer for row in answers} == {gone: "lost", there: "settled"}
         assert engine.state(there) == "scheduled"
         assert engine.connection.execute("select count(*) from holdfast.lease").fetchone() == (0,)

@@ -17,7 +17,7 @@ from holdfast.postgres.migrations.runner import migrate
 from holdfast.postgres.schema import Schema
 from holdfast.postgres.statement import Statement, StatementFile
 from holdfast.storage.migrations import packaged
-from holdfast.storage.statements import FOLDER, KNOWN
+from holdfast.storage.statements import FOLDER, KNOWN, part
 from support.databases import a_copy
 
 for module in iter_modules(storage.__path__):
@@ -42,7 +42,9 @@ def connection(server_dsn: str, template: str) -> Iterator[psycopg.Connection[An
 def filled(file: StatementFile[Any]) -> StatementFile[Any]:
     """With the literals that the planner must know."""
     taken = "taken_2 as (delete from {schema}.ready_2 where ctid = any(array(select place from picked)))"
-    return file.filled(segments=", ".join(map(str, SEGMENTS)), segment="2", taken=taken)
+    return file.filled(
+        segments=", ".join(map(str, SEGMENTS)), segment="2", taken=taken, noticed=part("noticed")
+    )
 
 
 def described(connection: psycopg.Connection[Any], file: StatementFile[Any], schema: Schema) -> Any:

@@ -92,9 +92,9 @@ def test_promotion_wakes_each_queue_once(dsn: str, engine: Engine) -> None:
 def test_a_waiting_job_ends_at_its_deadline_for_good(engine: Engine, delay: timedelta | None) -> None:
     job = engine.enqueue(delay=delay, deadline_at=START + A_SECOND)
     engine.pass_time(A_SECOND - A_TICK)
-    assert engine.one(chores.expire(SCHEMA, now=engine.now)) == (0, None)
+    assert engine.one(chores.expire(SCHEMA, now=engine.now))[:2] == (0, None)
     engine.pass_time(A_TICK)
-    assert engine.one(chores.expire(SCHEMA, now=engine.now)) == (1, START + A_SECOND)
+    assert engine.one(chores.expire(SCHEMA, now=engine.now))[:2] == (1, START + A_SECOND)
     found = engine.find(job)
     assert found is not None
     assert (found.state, found.attempt, found.finished_at) == ("expired", 0, START + A_SECOND)

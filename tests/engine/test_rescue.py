@@ -21,7 +21,8 @@ def lose(engine: Engine) -> list[int]:
 
 
 def rescue(engine: Engine, limit: int = chores.BATCH) -> list[runs.Settled]:
-    return engine.hold(chores.rescue(SCHEMA, luck=0.5, limit=limit, now=engine.now))
+    taken = engine.hold(chores.rescue(SCHEMA, luck=0.5, limit=limit, now=engine.now))
+    return [each.settled for each in taken]
 
 
 @pytest.mark.requirement("S0.15", "S0.17", "S3.21", "S3.23", "S3.26")
@@ -111,7 +112,8 @@ def test_a_run_past_its_timeout_is_taken_away_although_its_worker_is_alive(engin
     engine.run(runs.renew(SCHEMA, worker=worker, lease=A_MINUTE, runs=[], now=engine.now))
 
     def overdue_by(grace: timedelta) -> list[runs.Settled]:
-        return engine.hold(chores.rescue_overdue(SCHEMA, luck=0.5, grace=grace, now=engine.now))
+        taken = engine.hold(chores.rescue_overdue(SCHEMA, luck=0.5, grace=grace, now=engine.now))
+        return [each.settled for each in taken]
 
     assert overdue_by(timedelta(seconds=10)) == []  # at the very moment it is not late
     [rescued] = overdue_by(timedelta(seconds=9))

@@ -43,7 +43,7 @@ def test_one_heartbeat_renews_the_lease_of_all_its_runs(engine: Engine) -> None:
     numbers = [claimed.run for claimed in engine.claim(worker)]
     for _ in range(5):
         engine.pass_time(workers.LEASE - A_TICK)
-        assert beat(engine, worker, *numbers) == (True, [], [], [], [])
+        assert beat(engine, worker, *numbers)[:5] == (True, [], [], [], [])
         assert engine.run(workers.mark_lost(SCHEMA, now=engine.now)) == []
     assert engine.now is not None
     assert row(engine, worker, "beat_at, expires_at") == (engine.now, engine.now + workers.LEASE)
@@ -61,12 +61,12 @@ def test_a_worker_that_was_marked_lost_learns_it_and_renews_nothing(engine: Engi
     assert beat(engine, worker, claimed.run).is_alive is False
     assert row(engine, worker, "beat_at, expires_at") == before
     engine.hold(chores.rescue(SCHEMA, luck=0.5, now=engine.now))
-    assert beat(engine, worker, claimed.run) == (False, [claimed.run], [], [], [])
+    assert beat(engine, worker, claimed.run)[:5] == (False, [claimed.run], [], [], [])
 
 
 @pytest.mark.requirement("S1.14")
 def test_a_worker_without_runs_beats_all_the_same_and_has_nothing_to_hear(engine: Engine) -> None:
-    assert beat(engine, engine.worker()) == (True, [], [], [], [])
+    assert beat(engine, engine.worker())[:5] == (True, [], [], [], [])
 
 
 def test_memory_and_database_are_compared_in_both_directions(engine: Engine) -> None:
@@ -77,7 +77,7 @@ def test_memory_and_database_are_compared_in_both_directions(engine: Engine) -> 
     known, done, unknown = sorted(engine.claim(worker), key=lambda claimed: claimed.job or 0)
     engine.settle(worker, done, Complete(None, None))
     told = beat(engine, worker, known.run, done.run)
-    assert told == (True, [done.run], [], [unknown.job], [unknown.run])
+    assert told[:5] == (True, [done.run], [], [unknown.job], [unknown.run])
 
 
 @pytest.mark.requirement("S0.13", "S1.11")
@@ -109,9 +109,9 @@ def test_a_worker_that_retires_is_gone_or_leaves_its_runs_to_rescue(engine: Engi
     assert engine.hold(workers.retire(SCHEMA, worker=idle, now=engine.now)) is True  # sent again
     engine.pass_time(A_TICK)
     assert engine.run(workers.mark_lost(SCHEMA, now=engine.now)) == [busy]
-    assert [settled.outcome for settled in engine.hold(chores.rescue(SCHEMA, luck=0, now=engine.now))] == [
-        "retried"
-    ]
+    assert [
+        taken.settled.outcome for taken in engine.hold(chores.rescue(SCHEMA, luck=0, now=engine.now))
+    ] == ["retried"]
 
 
 @pytest.mark.requirement("S3.1")

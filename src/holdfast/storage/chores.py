@@ -27,6 +27,17 @@ class Pass(NamedTuple):
     seen: datetime | None
 
 
+class Expiry(NamedTuple):
+    """A pass over deadlines, with the jobs that it ended."""
+
+    moved: int
+    seen: datetime | None
+    jobs: list[int]
+    attempts: list[int]
+    kinds: list[str]
+    queues: list[str]
+
+
 class Fold(NamedTuple):
     folded: int
     seen: int | None
@@ -50,10 +61,22 @@ class HeldLease(NamedTuple):
     max_attempts: int
     backoff: str | None
     on_lost: Literal["retry", "fail"] | None
+    kind: str | None
+    queue: str | None
+    host: str | None
+    pid: int | None
+
+
+class TakenAway(NamedTuple):
+    """A run that was taken away from its worker, why, and what became of it."""
+
+    lease: HeldLease
+    failure: Failure
+    settled: Settled
 
 
 _PROMOTE = statement("promote", Pass)
-_EXPIRE = statement("expire", Pass)
+_EXPIRE = statement("expire", Expiry)
 _NEXT_DUE = statement("next_due", NextDue, is_repeatable=True)
 _LOST_LEASES = statement("lost_leases", HeldLease)
 _OVERDUE_LEASES = statement("overdue_leases", HeldLease)
@@ -76,7 +99,7 @@ def expire(
     limit: int = BATCH,
     retention: Retention | None = None,
     now: datetime | None = None,
-) -> Statement[Pass]:
+) -> Statement[Expiry]:
     """End waiting jobs whose deadline has passed."""
     keep = retention or Retention()
     return _EXPIRE.with_params(
@@ -98,7 +121,7 @@ def rescue(
     limit: int = BATCH,
     retention: Retention | None = None,
     now: datetime | None = None,
-) -> Conversation[list[Settled]]:
+) -> Conversation[list[TakenAway]]:
     """Take up to `limit` runs away from lost workers. Hold it in a transaction: the locks last from one
     statement to the next. A short answer means that none are left.
     """
@@ -114,7 +137,7 @@ def rescue_overdue(
     limit: int = BATCH,
     retention: Retention | None = None,
     now: datetime | None = None,
-) -> Conversation[list[Settled]]:
+) -> Conversation[list[TakenAway]]:
     """Take away runs that have outlived their timeout by a grace, although their worker is alive."""
     held = yield from ask(_OVERDUE_LEASES.with_params(schema, limit=limit, grace=grace, now=now))
     return (yield from _take_away(schema, held, Lost(_STALE), luck=luck, retention=retention, now=now))
@@ -128,13 +151,15 @@ def _take_away(
     luck: float,
     retention: Retention | None,
     now: datetime | None,
-) -> Conversation[list[Settled]]:
+) -> Conversation[list[TakenAway]]:
     if not held:
         return []
     settlements = [
         Settlement(lease.worker, lease.job, lease.run, decide(_run(lease), outcome, luck)) for lease in held
     ]
-    return (yield from ask(settle(schema, settlements, retention=retention, now=now)))
+    answers = yield from ask(settle(schema, settlements, retention=retention, is_noticed=True, now=now))
+    by_run = {answer.run: answer for answer in answers}
+    return [TakenAway(lease, outcome.failure, by_run[lease.run]) for lease in held]
 
 
 def _run(lease: HeldLease) -> Run:

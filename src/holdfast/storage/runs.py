@@ -24,7 +24,7 @@ from holdfast.postgres.conversation import Conversation, ask
 from holdfast.postgres.schema import Schema
 from holdfast.postgres.statement import Statement
 from holdfast.storage.arrays import number_array, text_array
-from holdfast.storage.statements import bunched, statement
+from holdfast.storage.statements import bunched, part, statement
 from holdfast.storage.workers import lease_length
 
 TIMEOUT = timedelta(hours=1)
@@ -73,6 +73,7 @@ class Heartbeat(NamedTuple):
     to_cancel: list[int]
     unknown_jobs: list[int]
     unknown_runs: list[int]
+    is_any_untold: bool = False
 
 
 Answer = Literal["settled", "already", "moving", "lost"]
@@ -149,7 +150,8 @@ _LOOK_AT = {
     for closed in (None, *SEGMENTS)
 }
 _RENEW = statement("renew", Heartbeat, is_repeatable=True)
-_SETTLE = statement("settle", Settled, is_repeatable=True)
+_SETTLE_AND_NOTICE = statement("settle", Settled, is_repeatable=True).filled(noticed=part("noticed"))
+_SETTLE = statement("settle", Settled, is_repeatable=True).filled(noticed="")
 _COMPLETE = bunched("complete", _completed, is_repeatable=True)
 _SAVE = statement("save", int, is_repeatable=True)
 _POSTPONE = statement("lease_postpone", int, is_repeatable=True)
@@ -207,10 +209,11 @@ def settle(
     settlements: Sequence[Settlement],
     *,
     retention: Retention | None = None,
+    is_noticed: bool = False,
     now: datetime | None = None,
 ) -> Statement[Settled]:
     """End runs as decided; of a run that is named twice the first counts. Sent again after a lost reply, it
-    answers `already`.
+    answers `already`. `is_noticed`: no attempt here calls their hooks, so that notices are left for these.
     """
     keep = retention or Retention()
     settlements = _in_order(settlements)
@@ -225,7 +228,7 @@ def settle(
     said = {"results": text_array(results), "flags": text_array(flags)}
     if not any(outcomes):
         return _COMPLETE.with_params(schema, **runs, **said)
-    return _SETTLE.with_params(
+    return (_SETTLE_AND_NOTICE if is_noticed else _SETTLE).with_params(
         schema,
         **runs,
         **said,
@@ -242,17 +245,18 @@ def settle_surely(
     settlements: Sequence[Settlement],
     *,
     retention: Retention | None = None,
+    is_noticed: bool = False,
     now: datetime | None = None,
 ) -> Conversation[list[Settled]]:
     """Settle, and ask again about runs that somebody ended while we waited for them: an earlier sending of
     the same settle, or a rescue. The second answer is never `moving`, since by then they have ended.
     """
-    answers = yield from ask(settle(schema, settlements, retention=retention, now=now))
+    answers = yield from ask(settle(schema, settlements, retention=retention, is_noticed=is_noticed, now=now))
     moving = {answer.run for answer in answers if answer.answer == "moving"}
     if not moving:
         return answers
     left = [settlement for settlement in settlements if settlement.run in moving]
-    again = yield from ask(settle(schema, left, retention=retention, now=now))
+    again = yield from ask(settle(schema, left, retention=retention, is_noticed=is_noticed, now=now))
     return [answer for answer in answers if answer.run not in moving] + again
 
 

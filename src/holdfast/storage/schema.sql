@@ -307,6 +307,28 @@ CREATE TABLE holdfast.migration (
 
 COMMENT ON TABLE holdfast.migration IS 'Which migrations were applied. Code that does not know min_code is refused: the highest counts.';
 
+CREATE TABLE holdfast.notice (
+    job bigint NOT NULL,
+    run bigint NOT NULL,
+    at timestamp with time zone NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    deadline_at timestamp with time zone,
+    said_at timestamp with time zone,
+    worker bigint,
+    teller bigint,
+    outcome holdfast.outcome NOT NULL,
+    attempt smallint NOT NULL,
+    max_attempts smallint NOT NULL,
+    priority smallint NOT NULL,
+    tries smallint DEFAULT 0 NOT NULL,
+    kind text NOT NULL,
+    queue text NOT NULL,
+    tags text[],
+    origin jsonb,
+    error jsonb
+)
+WITH (autovacuum_vacuum_scale_factor='0.02');
+
 CREATE TABLE holdfast.plan (
     schedule text NOT NULL,
     scope text NOT NULL,
@@ -565,7 +587,8 @@ CREATE TABLE holdfast.worker (
     started_at timestamp with time zone NOT NULL,
     beat_at timestamp with time zone NOT NULL,
     expires_at timestamp with time zone NOT NULL,
-    lost_at timestamp with time zone
+    lost_at timestamp with time zone,
+    hears jsonb
 )
 WITH (fillfactor='50');
 
@@ -620,6 +643,9 @@ ALTER TABLE ONLY holdfast.ledger
 
 ALTER TABLE ONLY holdfast.migration
     ADD CONSTRAINT migration_pkey PRIMARY KEY (version);
+
+ALTER TABLE ONLY holdfast.notice
+    ADD CONSTRAINT notice_pkey PRIMARY KEY (kind, job, run);
 
 ALTER TABLE ONLY holdfast.plan
     ADD CONSTRAINT plan_identity PRIMARY KEY (schedule, plan_time, scope);
@@ -689,6 +715,8 @@ CREATE INDEX event_keep_until ON holdfast.event USING btree (keep_until);
 CREATE INDEX event_key ON holdfast.event USING btree (key, id);
 
 CREATE INDEX ledger_keep_until ON holdfast.ledger USING btree (keep_until) WHERE is_final;
+
+CREATE INDEX notice_said_at ON holdfast.notice USING btree (said_at, at);
 
 CREATE INDEX plan_keep_until ON holdfast.plan USING btree (keep_until);
 

@@ -12,6 +12,11 @@ FOLDER = files("holdfast.storage") / "sql"
 KNOWN: dict[str, StatementFile[Any]] = {}
 
 
+def part(name: str) -> str:
+    """A part of a statement, to be filled into another's text."""
+    return (files("holdfast.storage") / "sql_parts" / f"{name}.sql").read_text("utf-8")
+
+
 def statement(name: str, decode: Callable[..., T], *, is_repeatable: bool = False) -> StatementFile[T]:
     """Read a statement. `is_repeatable`: sent again after a lost reply, it has the effect of once."""
     read = StatementFile.read(FOLDER, name, decode, is_repeatable=is_repeatable)

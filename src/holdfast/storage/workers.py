@@ -1,6 +1,7 @@
 """Workers and their leader: who is alive, who is lost, who leads."""
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -47,10 +48,11 @@ def register(
     queues: Sequence[str],
     kinds: Sequence[str],
     slots: int,
+    hears: Mapping[str, Sequence[str]] | None = None,
     lease: timedelta = LEASE,
     now: datetime | None = None,
 ) -> Statement[int]:
-    """Begin to be a worker; answers its id."""
+    """Begin to be a worker; answers its id. `hears` are the kinds that have a hook for each outcome."""
     return _REGISTER.with_params(
         schema,
         host=host,
@@ -58,6 +60,9 @@ def register(
         version=version,
         queues=list(queues),
         kinds=list(kinds),
+        hears=None
+        if hears is None
+        else json.dumps({outcome: list(those) for outcome, those in hears.items()}),
         slots=slots,
         lease=lease_length(lease),
         now=now,

@@ -106,6 +106,51 @@ class ChoreFailed:
     error: Exception
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunTakenAway:
+    """The leader took a run away from a worker that is lost or did not enforce its timeout."""
+
+    job: int
+    run: int
+    kind: str
+    queue: str
+    attempt: int
+    max_attempts: int
+    worker: int
+    host: str | None
+    pid: int | None
+    outcome: str
+    failure: Failure
+
+
+@dataclass(frozen=True, slots=True)
+class JobExpired:
+    """A job waited past its deadline, and was ended by the leader."""
+
+    job: int
+    kind: str
+    queue: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class JobsExpired:
+    """So many more of one kind in the same pass."""
+
+    kind: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class HooksUntold:
+    """Ends whose hooks nobody has called for ten minutes: no worker that knows the kind is there."""
+
+    kind: str
+    outcome: str
+    count: int
+    job: int
+
+
 @dataclass(frozen=True, slots=True)
 class HookFailed:
     hook: str
@@ -153,6 +198,10 @@ Event = (
     | LeadershipChanged
     | ChoreDid
     | ChoreFailed
+    | RunTakenAway
+    | JobExpired
+    | JobsExpired
+    | HooksUntold
     | HookFailed
     | ScheduleFailed
     | ScopesAwaited

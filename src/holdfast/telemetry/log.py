@@ -17,10 +17,14 @@ from holdfast.telemetry.events import (
     ChoreFailed,
     Event,
     HookFailed,
+    HooksUntold,
+    JobExpired,
+    JobsExpired,
     LeadershipChanged,
     LeaseLost,
     LoopBlocked,
     PlansMissed,
+    RunTakenAway,
     ScheduleFailed,
     ScopesAwaited,
     StillRunning,
@@ -92,6 +96,48 @@ class EventLog:
             case ChoreFailed(chore, error):
                 # Each time: whoever runs the chore warns once for each reason.
                 _line(logging.DEBUG, f"chore {chore} failed", error=f"{type(error).__name__}: {error}")
+            case RunTakenAway():
+                level = logging.ERROR if event.outcome in _BAD else logging.WARNING
+                _line(
+                    level,
+                    f"run taken away, {event.outcome}",
+                    job=event.job,
+                    kind=event.kind,
+                    queue=event.queue,
+                    attempt=event.attempt,
+                    max_attempts=event.max_attempts,
+                    run=event.run,
+                    worker=event.worker,
+                    host=event.host,
+                    pid=event.pid,
+                    code=event.failure.code,
+                    error=_first_line(event.failure),
+                )
+            case JobExpired(job, kind, queue, attempt):
+                _line(
+                    logging.ERROR,
+                    "job expired: it waited past its deadline",
+                    job=job,
+                    kind=kind,
+                    queue=queue,
+                    attempt=attempt,
+                )
+            case JobsExpired(kind, count):
+                _line(
+                    logging.ERROR,
+                    "more jobs expired: they waited past their deadlines",
+                    kind=kind,
+                    count=count,
+                )
+            case HooksUntold(kind, outcome, count, job):
+                _line(
+                    logging.WARNING,
+                    "hooks not told for ten minutes: no worker that knows the kind has come",
+                    kind=kind,
+                    outcome=outcome,
+                    count=count,
+                    job=job,
+                )
             case HookFailed(hook, kind, job, error):
                 logger.error("hook %s failed: kind=%s job=%s", hook, kind, job, exc_info=error)
             case ScheduleFailed(schedule, scope, problem):

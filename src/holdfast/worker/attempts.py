@@ -3,6 +3,7 @@ arguments, call the handler, judge what it came to, decide what follows, settle.
 """
 
 import asyncio
+import json
 import math
 import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -14,10 +15,11 @@ from time import monotonic
 from typing import Any
 
 from holdfast.domain.backoff import from_json
+from holdfast.domain.failure import Failure
 from holdfast.domain.outcome import Cancelled, Failed, Outcome, Released
 from holdfast.domain.outcome import Undecodable as NotDecoded
 from holdfast.domain.transition import SUCCESS, Run, Transition, decide
-from holdfast.errors import DatabaseError, InvalidInput, Undecodable
+from holdfast.errors import DatabaseError, InvalidInput, JobEnded, Undecodable
 from holdfast.storage.runs import Answer, ClaimRow, Saving
 from holdfast.telemetry.events import AttemptEnded, AttemptStarted, Emitter, StillRunning
 from holdfast.telemetry.events import LeaseLost as LeaseWasLost
@@ -93,6 +95,10 @@ class Attempts:
             if held.overdue_at < self._timer_at:
                 self._watch(held)
 
+    def context(self, held: Held) -> Context:
+        """What the handler and the hooks of a run are given."""
+        return Context(held, self._save_progress, self._complete)
+
     def tell_to_stop(self, reason: Stop, *, worker: int | None = None) -> int:
         """Tell all runs, or those of one worker. Answers how many had not ended, and are cut short."""
         told = [held for held in self.held.values() if worker is None or held.worker == worker]
@@ -162,7 +168,7 @@ class Attempts:
             self._emitter.emit(StillRunning(held.fact, told.value, is_thread))
 
     async def _attempt(self, held: Held) -> None:
-        context = Context(held, self._save_progress, self._complete)
+        context = self.context(held)
         if held.job in self._outliving.since:
             self._free_slot(held, None)
             put_off = self._outliving.put_off(held.job)
@@ -307,14 +313,8 @@ class Attempts:
         failure, delay = failure_and_delay(transition)
         goes_on = outcome in ("retried", "snoozed")
         self._emitter.emit(AttemptEnded(held.fact, outcome, held.took, failure, delay if goes_on else None))
-        if outcome == "retried":
-            self._hooking.soon(held, ("on_failure", hooks.on_failure, (context, error)))
-        elif outcome == "failed":
-            self._hooking.soon(
-                held,
-                ("on_failure", hooks.on_failure, (context, error)),
-                ("on_dead", hooks.on_dead, (context, error)),
-            )
+        told = error if error is not None else _ended(held.job, outcome, failure)
+        self._hooking.soon(held, *((name, hook, (context, told)) for name, hook in hooks.told_of(outcome)))
 
     def _say_lost(self, held: Held, context: Context, doing: str) -> None:
         self._forget(held)
@@ -332,6 +332,11 @@ class Attempts:
             self._slots.give_back(held.queue)
         else:
             self._outliving.remember(held, thread, self._slots.give_back)
+
+
+def _ended(job: int, outcome: str, failure: Failure | None) -> JobEnded:
+    """For the hooks of a job that was ended without anything having been raised."""
+    return JobEnded(job=job, state=outcome, error=json.loads(failure.to_json()) if failure else {})
 
 
 def _maker_of_tasks(loop: asyncio.AbstractEventLoop) -> Callable[..., "asyncio.Task[None]"]:

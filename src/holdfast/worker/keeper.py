@@ -191,7 +191,7 @@ class LeaseKeeper:
         if lost:
             _log.warning("releasing %d runs that were claimed but never arrived", len(lost))
             releases = [Settlement(worker, unknown[run], run, Release()) for run in lost]
-            hold_blocking(settle_surely(self._schema, releases), self._database.run)
+            hold_blocking(settle_surely(self._schema, releases, is_noticed=True), self._database.run)
             self._call(self._on_released)
 
     def _call(self, function: Callable[..., None], *args: object) -> None:

@@ -22,6 +22,8 @@ _TAKEN = {
     "on_failure": "the context and the error",
     "on_dead": "the context and the error",
     "on_lease_lost": "the context",
+    "on_expired": "the context and the error",
+    "on_cancelled": "the context and the error",
 }
 
 
@@ -34,6 +36,8 @@ class Hooks:
     on_failure: ErrorHook | None = None
     on_dead: ErrorHook | None = None
     on_lease_lost: Hook | None = None
+    on_expired: ErrorHook | None = None
+    on_cancelled: ErrorHook | None = None
 
     def __post_init__(self) -> None:
         for name, taken in _TAKEN.items():
@@ -49,7 +53,23 @@ class Hooks:
             self.on_failure or general.on_failure,
             self.on_dead or general.on_dead,
             self.on_lease_lost or general.on_lease_lost,
+            self.on_expired or general.on_expired,
+            self.on_cancelled or general.on_cancelled,
         )
+
+    def told_of(self, outcome: str) -> tuple[tuple[str, ErrorHook | None], ...]:
+        """Which hooks are called, in order, once a run or a job without one has come to this."""
+        match outcome:
+            case "retried":
+                return (("on_failure", self.on_failure),)
+            case "failed":
+                return (("on_failure", self.on_failure), ("on_dead", self.on_dead))
+            case "expired":
+                return (("on_expired", self.on_expired),)
+            case "cancelled":
+                return (("on_cancelled", self.on_cancelled),)
+            case _:
+                return ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,3 +90,13 @@ class Kind:
 
 
 Kinds = Mapping[str, Kind]
+
+
+def heard(kinds: Kinds) -> dict[str, list[str]]:
+    """For each outcome that a hook may be told of, the kinds that have one."""
+    return {
+        outcome: [
+            name for name, kind in kinds.items() if any(hook for _, hook in kind.hooks.told_of(outcome))
+        ]
+        for outcome in ("retried", "failed", "expired", "cancelled")
+    }

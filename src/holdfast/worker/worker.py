@@ -40,9 +40,11 @@ from holdfast.worker.context import Context
 from holdfast.worker.extras import Extras
 from holdfast.worker.fetcher import Fetcher
 from holdfast.worker.held import Held, Stop
+from holdfast.worker.hooking import Hooking
 from holdfast.worker.keeper import LeaseKeeper
-from holdfast.worker.kind import Kinds, Style
+from holdfast.worker.kind import Kinds, Style, heard
 from holdfast.worker.lease import Lease
+from holdfast.worker.notice_teller import NoticeTeller
 from holdfast.worker.notifier import LEADER
 from holdfast.worker.options import WorkerOptions
 from holdfast.worker.outliving import Outliving
@@ -129,6 +131,14 @@ class Worker:
                     outliving=Outliving(self._left_behind),
                     misfit_for=lambda job: calm.run_one(misfit_for(self._schema, job)),
                 )
+                teller = self._teller = NoticeTeller(
+                    calm,
+                    self._schema,
+                    self._kinds,
+                    Hooking(self._emitter),
+                    worker=lambda: self._id,
+                    context=attempts.context,
+                )
                 leader = self._leader(calm, wake_ups, lambda: fetcher.wake())  # noqa: PLW0108  # made below
                 fetcher = self._fetcher(hot, slots, places, attempts=attempts, settler=settler, leader=leader)
                 keeper = self._keeper(connections.leases, attempts, fetcher, wake_ups)
@@ -141,6 +151,7 @@ class Worker:
                         async with running(settler):
                             async with running(
                                 fetcher,
+                                teller,
                                 *([leader] if self._options.is_leading_allowed else []),
                                 *self._extras.services(calm, connections.handlers, self._emitter),
                             ):
@@ -260,6 +271,7 @@ class Worker:
                     self._emitter,
                     self._options.retention,
                     self._options.beats.lease,
+                    on_end=self._teller.wake,
                 ),
                 *self._extras.chores(database, self._emitter),
             ],
@@ -276,6 +288,8 @@ class Worker:
             if worker == self._id:
                 attempts.cancel(news.to_cancel)
                 attempts.lose(news.missing)
+                if news.is_any_untold:
+                    self._teller.wake()
 
         return LeaseKeeper(
             blocking,
@@ -328,6 +342,7 @@ class Worker:
                 version=self._version,
                 queues=tuple(self._options.queues),
                 kinds=tuple(self._kinds),
+                hears=heard(self._kinds),
                 slots=sum(self._options.queues.values()),
                 lease=self._options.beats.lease,
             )
@@ -378,7 +393,8 @@ class Worker:
                     renew(self._schema, worker=worker, lease=self._options.beats.lease, runs=())
                 )
                 if left.unknown_runs:
-                    await hold(settle_surely(self._schema, _releases(worker, left)), database.run)
+                    releases = settle_surely(self._schema, _releases(worker, left), is_noticed=True)
+                    await hold(releases, database.run)
                 async with database.transaction() as transaction:
                     await hold(retire(self._schema, worker=worker), transaction.run)
         self._emitter.emit(WorkerStopped(worker, released))

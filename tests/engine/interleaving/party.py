@@ -74,10 +74,12 @@ class Party(Engine):
         return self.run(workers.mark_lost(SCHEMA, now=self.now))
 
     def rescue(self, limit: int = 500) -> list[runs.Settled]:
-        return self.hold(chores.rescue(SCHEMA, luck=0.5, limit=limit, now=self.now))
+        taken = self.hold(chores.rescue(SCHEMA, luck=0.5, limit=limit, now=self.now))
+        return [each.settled for each in taken]
 
     def rescue_overdue(self) -> list[runs.Settled]:
-        return self.hold(chores.rescue_overdue(SCHEMA, luck=0.5, grace=timedelta(), now=self.now))
+        taken = self.hold(chores.rescue_overdue(SCHEMA, luck=0.5, grace=timedelta(), now=self.now))
+        return [each.settled for each in taken]
 
     def retire(self, worker: int) -> bool:
         return self.hold(workers.retire(SCHEMA, worker=worker, now=self.now))

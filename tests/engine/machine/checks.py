@@ -14,6 +14,7 @@ def check(tables: Tables, model: Model, claims: Sequence[tuple[int, int, int]]) 
     check_ledger(tables, model, claims)
     check_keys(tables, model)
     assert tables.tallied == model.tallied
+    assert tables.notices == model.notices
     assert tables.saved == {job: json.loads(state) for job, state in model.saved.items()}
     assert tables.ring == (
         model.ring.current,

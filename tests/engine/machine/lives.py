@@ -27,6 +27,7 @@ class Lives:
         self.saved: dict[int, str] = {}
         self.tallied: Counter[tuple[datetime, str, str, str]] = Counter()
         self.ring = RingModel()
+        self.notices: Counter[tuple[int, str, int]] = Counter()
 
     def placed(self, *kinds: type[Place]) -> list[Job]:
         return [job for job in self.jobs.values() if isinstance(job.place, kinds)]
@@ -153,6 +154,8 @@ class Lives:
                 self._end(job, outcome, attempt, is_hindered=is_hindered)
         job.entries.append(Entry(run, outcome, attempt, not job.is_active, by_leader))
         self._tally(job, outcome)
+        if by_leader:
+            self._notice(job, outcome, attempt)
         return Settled(job.id, run, "settled", outcome)
 
     def save(self, saving: Saving) -> bool:
@@ -178,6 +181,11 @@ class Lives:
         self._end(job, outcome, attempt)
         job.entries.append(Entry(None, outcome, attempt, is_final=True))
         self._tally(job, outcome)
+        self._notice(job, outcome, attempt)
+
+    def _notice(self, job: Job, outcome: str, attempt: int) -> None:
+        """No attempt of a worker has told of it: somebody has to tell the hooks."""
+        self.notices[job.id, outcome, attempt] += 1
 
     def _tally(self, job: Job, outcome: str) -> None:
         minute = self.now.replace(second=0, microsecond=0)

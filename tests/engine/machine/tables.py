@@ -13,7 +13,7 @@ Minute = tuple[datetime, str, str, str]  # of a queue, a kind and an outcome
 
 _EMPTIED = (
     *("job", "scheduled", "worker", "lease", "ledger", "dead", "saved", "unique_key", "queue"),
-    *("tally", "counter"),
+    *("tally", "counter", "notice"),
 )
 _QUESTIONS = {
     "job": """
@@ -37,6 +37,7 @@ _QUESTIONS = {
          union all select minute, queue, kind, outcome::text, runs from holdfast.counter""",
     "jobs": "select id, state, attempt from holdfast.jobs",
     "worker": "select id, expires_at, lost_at from holdfast.worker",
+    "notice": "select job, outcome::text, attempt from holdfast.notice",
     "ring": "select current, version, closed, closed_until from holdfast.ring",
 }
 
@@ -73,6 +74,7 @@ class Tables:
     view: dict[int, tuple[str, int]]
     workers: dict[int, tuple[datetime, datetime | None]]
     ring: tuple[int, int, int | None, datetime | None]
+    notices: Counter[tuple[int, str, int]]
 
     @classmethod
     def read(cls, connection: psycopg.Connection[Any]) -> "Tables":
@@ -113,6 +115,7 @@ class Tables:
             view={job: (state, attempt) for job, state, attempt in rows["jobs"]},
             workers={id_: (expires_at, lost_at) for id_, expires_at, lost_at in rows["worker"]},
             ring=(ring[0], ring[1], ring[2], ring[3]),
+            notices=Counter((job, outcome, attempt) for job, outcome, attempt in rows["notice"]),
         )
 
 

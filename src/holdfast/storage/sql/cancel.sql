@@ -1,5 +1,6 @@
 -- Cancel jobs: what waits ends at once, what runs gets a request that its worker is told of.
 -- Locks ready, scheduled, waiting, then lease rows in ascending order, skipping locked ones; never waits.
+-- What hooks are to be told of leaves a notice, as in noticed.sql.
 -- Answers for each job: cancelled, requested, final, unknown, or moving (ask again in a new statement).
 with clock as materialized (
   select coalesce(%(now)s::timestamptz, statement_timestamp()) as now
@@ -50,15 +51,29 @@ with clock as materialized (
    where l.ctid = i.place
   returning l.job, l.worker
 ), stopped as materialized (
-  select t.job, t.attempt, j.kind, j.queue, j.keep, j.parent
+  select nextval('{schema}.run') as run, t.job, t.attempt, j.kind, j.queue, j.keep, j.parent
     from (select job, attempt from out_of_ready union all select job, attempt from out_of_scheduled
           union all select job, attempt from out_of_waiting) t
    cross join lateral (select kind, queue, keep, parent from {schema}.job where id = t.job offset 0) j
 ), written as (
   insert into {schema}.ledger (job, run, finished_at, keep_until, outcome, attempt, is_final, queue, kind, error)
-  select job, nextval('{schema}.run'), clock.now, clock.now + coalesce(keep, %(keep_other)s::interval),
+  select job, run, clock.now, clock.now + coalesce(keep, %(keep_other)s::interval),
          'cancelled', attempt, true, queue, kind, %(error)s::text::jsonb
     from stopped, clock
+), heard as materialized (
+  select k.kind
+    from (select distinct kind from stopped) k
+   where not exists (select from {schema}.worker w where w.hears is not null and k.kind = any(w.kinds))
+      or exists (select from {schema}.worker w where jsonb_exists(w.hears -> 'cancelled', k.kind))
+), noticed as (
+  insert into {schema}.notice
+         (job, run, at, created_at, deadline_at, outcome, attempt, max_attempts, priority, kind, queue, tags, origin, error)
+  select s.job, s.run, clock.now, j.created_at, j.deadline_at, 'cancelled', s.attempt, j.max_attempts, j.priority, s.kind,
+         s.queue, j.tags, j.origin, %(error)s::text::jsonb
+    from clock, heard
+    join stopped s using (kind)
+   cross join lateral (
+     select created_at, deadline_at, max_attempts, priority, tags, origin from {schema}.job where id = s.job offset 0) j
 ), freed as (
   delete from {schema}.unique_key
    where job = any(array(

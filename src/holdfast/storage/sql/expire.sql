@@ -2,7 +2,8 @@
 -- is never later than their deadline. Looks from %(since)s on (NULL: from the beginning), since entries of
 -- jobs that are gone pile up before it while somebody holds an old snapshot.
 -- Skips locked rows; leans on the partial deadline indexes. Answers how many, and the deadline up to which all
--- tables were looked through: the next since.
+-- tables were looked through (the next since), and which.
+-- What hooks are to be told of leaves a notice, as in noticed.sql.
 with clock as materialized (
   select coalesce(%(now)s::timestamptz, statement_timestamp()) as now
 ), in_ready as materialized (
@@ -41,16 +42,30 @@ with clock as materialized (
 ), unawaited as (
   delete from {schema}.wait where job = any(array(select job from out_of_waiting))
 ), stopped as materialized (
-  select t.job, t.attempt, t.deadline_at, j.kind, j.queue, j.keep, j.parent
+  select nextval('{schema}.run') as run, t.job, t.attempt, t.deadline_at, j.kind, j.queue, j.keep, j.parent
     from (select job, attempt, deadline_at from out_of_ready
           union all select job, attempt, deadline_at from out_of_scheduled
           union all select job, attempt, deadline_at from out_of_waiting) t
    cross join lateral (select kind, queue, keep, parent from {schema}.job where id = t.job offset 0) j
 ), written as (
   insert into {schema}.ledger (job, run, finished_at, keep_until, outcome, attempt, is_final, queue, kind, error)
-  select job, nextval('{schema}.run'), clock.now, clock.now + coalesce(keep, %(keep_other)s::interval),
+  select job, run, clock.now, clock.now + coalesce(keep, %(keep_other)s::interval),
          'expired', attempt, true, queue, kind, %(error)s::text::jsonb
     from stopped, clock
+), heard as materialized (
+  select k.kind
+    from (select distinct kind from stopped) k
+   where not exists (select from {schema}.worker w where w.hears is not null and k.kind = any(w.kinds))
+      or exists (select from {schema}.worker w where jsonb_exists(w.hears -> 'expired', k.kind))
+), noticed as (
+  insert into {schema}.notice
+         (job, run, at, created_at, deadline_at, outcome, attempt, max_attempts, priority, kind, queue, tags, origin, error)
+  select s.job, s.run, clock.now, j.created_at, j.deadline_at, 'expired', s.attempt, j.max_attempts, j.priority, s.kind,
+         s.queue, j.tags, j.origin, %(error)s::text::jsonb
+    from clock, heard
+    join stopped s using (kind)
+   cross join lateral (
+     select created_at, deadline_at, max_attempts, priority, tags, origin from {schema}.job where id = s.job offset 0) j
 ), freed as (
   delete from {schema}.unique_key
    where job = any(array(
@@ -76,9 +91,11 @@ with clock as materialized (
     from stopped, clock
    group by 1, 3, 4
 )
-select count(*)::int,
+select count(*)::int as moved,
        least(max(deadline_at),
              (select max(deadline_at) from out_of_ready having count(*) >= %(limit)s::int),
              (select max(deadline_at) from out_of_scheduled having count(*) >= %(limit)s::int),
-             (select max(deadline_at) from out_of_waiting having count(*) >= %(limit)s::int))
+             (select max(deadline_at) from out_of_waiting having count(*) >= %(limit)s::int)) as seen,
+       coalesce(array_agg(job), '{}') as jobs, coalesce(array_agg(attempt), '{}') as attempts,
+       coalesce(array_agg(kind), '{}') as kinds, coalesce(array_agg(queue), '{}') as queues
   from stopped

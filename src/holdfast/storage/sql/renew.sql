@@ -1,6 +1,6 @@
 -- One heartbeat for all jobs of a worker, and what it should know: whether it still counts as alive, which of
 -- the runs it holds in memory are gone, which leases the database has that it does not know of (a claim whose
--- reply was lost), and which of its runs somebody wants cancelled.
+-- reply was lost), which of its runs somebody wants cancelled, and whether there are notices for its hooks.
 -- Locks the worker row; refused once it was marked lost: then is_alive is false and nothing was written.
 with clock as materialized (
   select coalesce(%(now)s::timestamptz, statement_timestamp()) as now
@@ -18,4 +18,7 @@ select exists (select from beaten) as is_alive,
               where r.run not in (select run from held)) as missing,
        array(select h.run from held h where h.cancel_requested_at is not null order by h.job) as to_cancel,
        array(select h.job from held h where h.run <> all(%(runs)s::bigint[]) order by h.job) as unknown_jobs,
-       array(select h.run from held h where h.run <> all(%(runs)s::bigint[]) order by h.job) as unknown_runs
+       array(select h.run from held h where h.run <> all(%(runs)s::bigint[]) order by h.job) as unknown_runs,
+       exists (select from {schema}.notice n, {schema}.worker w
+                where w.id = %(worker)s::bigint and n.kind = any(w.kinds)
+                  and not exists (select from {schema}.worker t where t.id = n.teller and t.lost_at is null)) as is_any_untold

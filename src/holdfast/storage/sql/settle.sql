@@ -7,6 +7,7 @@
 -- A cancel request turns retry, snooze and release into cancelled, and its reason is the error's message; a passed
 -- deadline turns them into expired.
 -- Keys that somebody has locked are left behind: enqueue takes such a key over, and prune sweeps it.
+-- Filled with sql_parts/noticed.sql for runs that no attempt settles: what hooks are to be told of leaves a notice.
 -- The end of a flow's child leaves a wake-up for the flow, that of a flow with open calls one for these.
 with clock as materialized (
   select coalesce(%(now)s::timestamptz, statement_timestamp()) as now
@@ -108,6 +109,7 @@ with clock as materialized (
                     from ended
                    group by outcome, queue, kind) t
 )
+{noticed}
 select job, run, 'settled' as answer, outcome::text from ended
 union all
 select a.job, a.run,

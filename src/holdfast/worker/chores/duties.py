@@ -2,22 +2,32 @@
 others wait longer and longer while there is nothing to do, so that an idle worker asks for little.
 """
 
+from collections.abc import Callable
 from datetime import timedelta
 
 from holdfast.postgres.database import Database
 from holdfast.postgres.schema import Schema
+from holdfast.storage.chores import TakenAway
 from holdfast.storage.runs import Retention
 from holdfast.telemetry.events import Emitter
 from holdfast.worker.chores.cleaning import Folder, Pruner, RingTurner, Unparker
+from holdfast.worker.chores.end_reporter import EndReporter, UntoldReporter
 from holdfast.worker.chores.moving import Expirer, Promoter, Rescuer, TimeoutEnforcer
 from holdfast.worker.chores.pace import Chore
 
 
 def chores_of(
-    database: Database, schema: Schema, emitter: Emitter, retention: Retention, lease: timedelta
+    database: Database,
+    schema: Schema,
+    emitter: Emitter,
+    retention: Retention,
+    lease: timedelta,
+    *,
+    on_end: Callable[[], None] = lambda: None,
 ) -> list[Chore]:
-    """`lease` is a worker's: whoever wants it short wants to be rescued soon. The renewal of leadership
-    tells, too, when one has run out.
+    """`on_end` is called when jobs have ended, or lost an attempt, whose hooks may be told. `lease` is a
+    worker's: whoever wants it short wants to be rescued soon. The renewal of leadership tells, too, when one
+    has run out.
     """
     lost = lease.total_seconds()
     promote = Chore(
@@ -29,11 +39,19 @@ def chores_of(
         is_woken=True,
         fills_ready=True,
     )
-    rescuer = Rescuer(database, schema, retention, on_rescued=promote.alarm.ring)
-    enforcer = TimeoutEnforcer(database, schema, retention, on_rescued=promote.alarm.ring)
+    reporter = EndReporter(emitter, on_end)
+
+    def rescued(runs: list[TakenAway]) -> None:
+        promote.alarm.ring()
+        reporter.taken_away(runs)
+
+    rescuer = Rescuer(database, schema, retention, on_rescued=rescued)
+    enforcer = TimeoutEnforcer(database, schema, retention, on_rescued=rescued)
+    expirer = Expirer(database, schema, retention, on_ended=reporter.expired)
+    untold = UntoldReporter(database, schema, emitter)
     return [
         promote,
-        Chore("expire", Expirer(database, schema, retention).once, emitter, shortest=5, longest=30),
+        Chore("expire", expirer.once, emitter, shortest=5, longest=30),
         Chore("rescue", rescuer.once, emitter, shortest=min(5, lost / 4), longest=min(30, lost)),
         Chore("time out", enforcer.once, emitter, shortest=30, longest=120),
         Chore("ring", RingTurner(database, schema).once, emitter, shortest=1, longest=30),
@@ -48,4 +66,5 @@ def chores_of(
         ),
         Chore("fold", Folder(database, schema).once, emitter, shortest=5, longest=30),
         Chore("prune", Pruner(database, schema).once, emitter, shortest=5, longest=60),
+        Chore("untold", untold.once, emitter, shortest=60, longest=120),
     ]

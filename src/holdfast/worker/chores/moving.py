@@ -8,7 +8,17 @@ from time import monotonic
 from holdfast.postgres.conversation import hold
 from holdfast.postgres.database import Database
 from holdfast.postgres.schema import Schema
-from holdfast.storage.chores import BATCH, Pass, expire, next_due, promote, rescue, rescue_overdue
+from holdfast.storage.chores import (
+    BATCH,
+    Expiry,
+    Pass,
+    TakenAway,
+    expire,
+    next_due,
+    promote,
+    rescue,
+    rescue_overdue,
+)
 from holdfast.storage.runs import Retention
 from holdfast.storage.workers import forget_lost, mark_lost
 from holdfast.worker.chores.pace import Did
@@ -36,7 +46,7 @@ class LowWater:
             return None
         return self._since - _LATE_COMMITS
 
-    def saw(self, done: Pass) -> None:
+    def saw(self, done: Pass | Expiry) -> None:
         if done.seen is not None:
             self._since = done.seen if self._since is None else max(self._since, done.seen)
 
@@ -69,10 +79,13 @@ class Promoter:
 class Expirer:
     """Ends waiting jobs whose deadline has passed, and answers exactly when the next one passes."""
 
-    def __init__(self, database: Database, schema: Schema, retention: Retention) -> None:
+    def __init__(
+        self, database: Database, schema: Schema, retention: Retention, on_ended: Callable[[Expiry], None]
+    ) -> None:
         self._database = database
         self._schema = schema
         self._retention = retention
+        self._on_ended = on_ended
         self._low_water = LowWater()
 
     async def once(self) -> Did:
@@ -82,6 +95,8 @@ class Expirer:
             return Did(again_in=_seconds(due.deadline))
         done = await self._database.run_one(expire(self._schema, since=since, retention=self._retention))
         self._low_water.saw(done)
+        if done.moved:
+            self._on_ended(done)
         return Did(done.moved, is_more=done.moved > 0, again_in=0.0)
 
 
@@ -92,7 +107,11 @@ class Rescuer:
     """
 
     def __init__(
-        self, database: Database, schema: Schema, retention: Retention, on_rescued: Callable[[], None]
+        self,
+        database: Database,
+        schema: Schema,
+        retention: Retention,
+        on_rescued: Callable[[list[TakenAway]], None],
     ) -> None:
         self._database = database
         self._schema = schema
@@ -114,7 +133,7 @@ class Rescuer:
                 transaction.run,
             )
         if rescued:
-            self._on_rescued()
+            self._on_rescued(rescued)
             self._full_at = 0.0
             return Did(len(rescued), is_more=len(rescued) == BATCH)
         await self._database.run(forget_lost(self._schema, keep=_REMEMBER_LOST))
@@ -126,7 +145,11 @@ class TimeoutEnforcer:
     """Takes away runs whose worker is alive but did not enforce their timeout."""
 
     def __init__(
-        self, database: Database, schema: Schema, retention: Retention, on_rescued: Callable[[], None]
+        self,
+        database: Database,
+        schema: Schema,
+        retention: Retention,
+        on_rescued: Callable[[list[TakenAway]], None],
     ) -> None:
         self._database = database
         self._schema = schema
@@ -145,7 +168,7 @@ class TimeoutEnforcer:
                 transaction.run,
             )
         if taken:
-            self._on_rescued()
+            self._on_rescued(taken)
         return Did(len(taken), is_more=len(taken) == BATCH)
 
 

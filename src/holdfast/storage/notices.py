@@ -1,0 +1,78 @@
+"""Notices: ends and lost attempts that the hooks of a kind are still to be told of."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from holdfast.postgres.schema import Schema
+from holdfast.postgres.statement import Statement
+from holdfast.storage.statements import statement
+
+BATCH = 100
+PATIENCE = timedelta(minutes=10)
+KEEP = timedelta(hours=72)
+
+
+class Notice(NamedTuple):
+    """What happened to a job that no worker could tell its hooks of, with all that they are given."""
+
+    job: int
+    run: int
+    at: datetime
+    created_at: datetime
+    deadline_at: datetime | None
+    worker: int | None
+    outcome: str
+    attempt: int
+    max_attempts: int
+    priority: int
+    tries: int
+    kind: str
+    queue: str
+    tags: list[str] | None
+    origin: str | None
+    error: str | None
+    state: str | None
+
+
+class Untold(NamedTuple):
+    """How many notices of one kind and outcome nobody has taken, and the first of their jobs."""
+
+    kind: str
+    outcome: str
+    number: int
+    job: int
+
+
+_TAKE = statement("notice_take", Notice)
+_DROP = statement("notice_drop", int, is_repeatable=True)
+_OVERDUE = statement("notice_overdue", Untold)
+
+
+def take_notices(
+    schema: Schema, *, worker: int, kinds: Sequence[str], limit: int = BATCH
+) -> Statement[Notice]:
+    """Take notices of these kinds. They are this worker's for as long as it lives."""
+    return _TAKE.with_params(schema, worker=worker, kinds=list(kinds), limit=limit)
+
+
+def drop_notices(schema: Schema, notices: Sequence[Notice]) -> Statement[int]:
+    """Their hooks were called: delete them."""
+    return _DROP.with_params(
+        schema,
+        kinds=[notice.kind for notice in notices],
+        jobs=[notice.job for notice in notices],
+        runs=[notice.run for notice in notices],
+    )
+
+
+def overdue_notices(
+    schema: Schema,
+    *,
+    patience: timedelta = PATIENCE,
+    keep: timedelta = KEEP,
+    limit: int = 1_000,
+    now: datetime | None = None,
+) -> Statement[Untold]:
+    """What nobody has taken in time, each answered once; deletes what was answered long ago."""
+    return _OVERDUE.with_params(schema, patience=patience, keep=keep, limit=limit, now=now)
