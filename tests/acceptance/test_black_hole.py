@@ -113,3 +113,23 @@ def _is_caught(pid: int, number: signal.Signals) -> bool:
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     [mask] = [line.split()[1] for line in lines if line.startswith("SigCgt:")]
     return bool(int(mask, 16) & (1 << (number - 1)))
+
+
+@pytest.mark.requirement("S4.21")
+async def test_the_lease_keepers_silence_cuts_the_connections_that_wait_beside_it(
+    dsn: str, shop: Any, books: Books, workers: Workers, proxy: Proxy
+) -> None:
+    """A reply may take a minute, a renewal five seconds: what the one has found out the others go by."""
+    worker = await workers.start(dsn=proxy.dsn(dsn), lease=60, beat=0.4, poll=0.5)
+    await shop.pay.enqueue(0)
+    await books.all_finished(1)
+    proxy.black_hole()
+    await proxy.request_swallowed(2)  # a poll and a renewal wait for their replies
+    await until(lambda: worker.lines("connection to", "lost, reconnecting"), "it is noticed", within=20)
+    # What was open stays open and silent, as behind a firewall that has forgotten it.
+    proxy.pass_through()
+    await shop.pay.enqueue(1)
+    took = await until(lambda: books.executions() == 2, "it works again", within=40)
+    print(f"it took {took:.1f} s")  # noqa: T201  # for whoever measures
+    await books.all_finished(2)
+    await worker.stop()

@@ -5,7 +5,8 @@ however many pools of a process there are.
 import logging
 from collections.abc import Callable
 from time import monotonic
-from typing import Final
+from typing import Final, Protocol
+from weakref import WeakSet
 
 from holdfast.errors import ConnectionFailed
 from holdfast.postgres.dsn import Dsn
@@ -30,6 +31,11 @@ _CHATTER: Final = (
 )
 
 
+class Silenced(Protocol):
+    def silent_since(self, since: float) -> None:
+        """Give up whatever waits since before then, and trust no connection that is older than now."""
+
+
 class Availability:
     """Whether the database can be reached, as far as this process has seen.
 
@@ -42,6 +48,7 @@ class Availability:
         self._lost_at: float | None = None
         self._last_loss = float("-inf")
         self._pooler: Pooler | None = None
+        self._on_silence: WeakSet[Silenced] = WeakSet()
         self.reason = ""
 
     @classmethod
@@ -63,6 +70,15 @@ class Availability:
         if self._lost_at is None and (opened_at is None or opened_at > self._last_loss):
             self._lost_at = self._last_loss = monotonic()
             logger.warning("connection to %s lost, reconnecting: %s", self._where, self.reason)
+
+    def tell_of_silence(self, pool: "Silenced") -> None:
+        """From now on: what one pool has found out, the others need not wait for."""
+        self._on_silence.add(pool)
+
+    def fell_silent(self, since: float) -> None:
+        """Nothing has come back from the server on a connection since then. Called from any thread."""
+        for pool in list(self._on_silence):
+            pool.silent_since(since)
 
     def behind(self, pooler: Pooler) -> None:
         """What was found between us and Postgres."""

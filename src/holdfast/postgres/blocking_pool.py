@@ -124,6 +124,7 @@ class BlockingPool:
     ) -> list[TupleRow]:
         """Send something and wait for its rows, within a bound. Raises psycopg's errors."""
         seconds = self._settings.reply_timeout.total_seconds()
+        sent_at = monotonic()
         with self._watchdog.replies_within(connection, seconds) as bound:
             try:
                 # Times and numbers are read faster as bytes; what has no parameters may be several commands.
@@ -136,6 +137,8 @@ class BlockingPool:
                 if failure.is_session_over:
                     connection.close()
                     self._note(connection, reason, is_general=bound.was_reached or failure.is_wrong_server)
+                if bound.was_reached:
+                    self._availability.fell_silent(sent_at)
                 raise reason from error.__cause__
 
     def roll_back(self, connection: BlockingPooledConnection) -> None:

@@ -82,7 +82,21 @@ class Pool:
         except BaseException:
             await self.close()
             raise
+        self._loop = asyncio.get_running_loop()
+        self._availability.tell_of_silence(self)
         self._keeper = asyncio.create_task(self._keep(), name=f"{self._pool.name}-keeper")
+
+    def silent_since(self, since: float) -> None:
+        """From another thread: on the loop, what waits since before is cut, what lies idle not lent again."""
+
+        def cut() -> None:
+            self._distrusted_until = monotonic()
+            self._patience.cut_older_than(since)
+            # What was sent a little later has the same patience, and no more.
+            self._loop.call_later(CHECK_SECONDS, self._patience.cut_older_than, self._distrusted_until)
+
+        with suppress(RuntimeError):  # the loop has ended
+            self._loop.call_soon_threadsafe(cut)
 
     async def close(self) -> None:
         """Connections that are lent out are closed when they come back."""

@@ -79,6 +79,12 @@ class Patience:
     def end(self, reply: "Reply") -> None:
         self._waiting.pop(reply, None)
 
+    def cut_older_than(self, since: float) -> None:
+        """End the waits that began before then: it is known that nothing will come."""
+        for reply in [each for each in self._waiting if each.deadline - self._seconds <= since]:
+            del self._waiting[reply]
+            reply.cut()
+
     def _look_in(self, seconds: float) -> None:
         self._timer = asyncio.get_running_loop().call_later(seconds, self._look)
 
