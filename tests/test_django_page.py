@@ -1,4 +1,4 @@
-"""docs/how-to/django.md is a project: its files are written as they stand, and its tests and worker are run."""
+"""docs/how-to/django.md is a project: its files are written as they stand, its tests and worker run."""
 
 import os
 import re
