@@ -10,6 +10,7 @@ from acceptance.books import Books, until
 from acceptance.inside import working
 from acceptance.locks import held_up
 from holdfast import App, Context, Retry
+from holdfast.errors import LeaseLost
 from holdfast.storage import chores
 from support.engine import SCHEMA, Engine
 
@@ -87,6 +88,35 @@ async def test_a_run_that_ended_but_could_not_be_settled_is_said_to_be_done_agai
     [line] = said(caplog, handle.id)
     assert "could not settle as complete" in line
     assert "the job may run again and repeat what this run did" in line
+    assert books.outcomes(handle.id) == ["retried"]
+
+
+@pytest.mark.requirement("S2.35", "S4.21")
+async def test_a_handlers_transaction_is_rolled_back_when_its_run_was_taken_away(
+    dsn: str, books: Books
+) -> None:
+    async with App(dsn) as app:
+        written, may_end = asyncio.Event(), asyncio.Event()
+        refused: list[LeaseLost] = []
+
+        @app.job(retry=AGAIN)
+        async def pay(ctx: Context) -> None:
+            try:
+                async with ctx.transaction() as conn:
+                    await conn.execute("insert into effect (job, run) values (%s, 1)", (ctx.job.id,))
+                    written.set()
+                    await may_end.wait()
+            except LeaseLost as error:
+                refused.append(error)
+                raise
+
+        async with working(app, lease=600, beat=300, is_leading_allowed=False):
+            handle = await pay.enqueue()
+            await written.wait()
+            take_away(dsn)
+            may_end.set()
+            await until(lambda: refused, "its commit is refused")
+    assert books.effects() == 0
     assert books.outcomes(handle.id) == ["retried"]
 
 

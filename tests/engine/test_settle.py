@@ -273,6 +273,21 @@ def test_after_a_takeover_the_old_holder_can_write_nothing_and_the_new_one_shows
     assert engine.settle(new, claimed, Complete(None, None)).answer == "settled"
 
 
+@pytest.mark.requirement("S1.29", "S0.24")
+@pytest.mark.parametrize("transition", SETTLES, ids=lambda each: type(each).__name__)
+def test_no_ending_of_an_old_run_touches_the_new_run_of_the_same_worker(
+    engine: Engine, transition: Any
+) -> None:
+    job, worker = engine.enqueue(), engine.worker()
+    [first] = engine.claim(worker)
+    engine.settle(worker, first, Release())
+    [second] = engine.claim(worker)
+    before = engine.find(job)
+    assert engine.settle(worker, first, transition).answer == "already"
+    assert engine.find(job) == before
+    assert engine.settle(worker, second, Complete(None, None)).answer == "settled"
+
+
 @pytest.mark.requirement("S1.29")
 def test_an_old_run_of_the_same_worker_is_fenced_from_its_new_one(engine: Engine) -> None:
     """The worker has the job a second time while a coroutine of the first time still goes on."""
