@@ -1,5 +1,6 @@
 """The face of Holdfast: an App knows its kinds of jobs, writes jobs, and runs workers."""
 
+import logging
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -27,7 +28,7 @@ from holdfast.running import run_until_stopped, worker_running
 from holdfast.schedules import planner
 from holdfast.schedules.declared import Declarer
 from holdfast.schedules.face import Schedules
-from holdfast.settings import read_pool, read_readers, read_schema, read_switch, read_target
+from holdfast.settings import read_pool, read_readers, read_schema, read_slots, read_switch, read_target
 from holdfast.storage.flows import emit
 from holdfast.storage.jobs import Enqueued, enqueue_many
 from holdfast.storage.operators import cancel
@@ -37,7 +38,10 @@ from holdfast.worker.kind import ErrorHook, Hook, Hooks, Kind
 from holdfast.worker.notifier import wishes
 from holdfast.worker.options import WorkerOptions
 from holdfast.worker.ownership import is_inside_committing_block
+from holdfast.worker.queue_choice import remarks, slots_for
 from holdfast.worker.worker import Worker
+
+_log = logging.getLogger("holdfast.worker")
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -65,6 +69,7 @@ class App(Declaring):
         on_lease_lost: Hook | None = None,
         on_expired: ErrorHook | None = None,
         on_cancelled: ErrorHook | None = None,
+        slots: Mapping[str, int] | None = None,
         readers: Sequence[Reader] = (),
         require_conn: bool = False,
     ) -> None:
@@ -75,6 +80,7 @@ class App(Declaring):
             read_target(dsn)
         self.schema = read_schema(schema)
         self.readers = read_readers(readers)
+        self.slots = read_slots(slots)
         self._is_conn_required = read_switch("require_conn", require_conn)
         self._connections = Connections(dsn, self.schema, read_pool(pool))
         self._left_behind: dict[int, float] = {}
@@ -282,10 +288,13 @@ class App(Declaring):
             raise InvalidInput(
                 "this app has no jobs: decorate a function with @app.job, and import its module"
             )
+        chosen = self._worker_options(queues, grace) if options is None else options
+        for remark in remarks(chosen.queues, self.own_queues, self.slots):
+            _log.warning("%s", remark)
         return Worker(
             await asyncio.to_thread(self._connections.dsn),
             self.kinds,
-            self._worker_options(queues, grace) if options is None else options,
+            chosen,
             schema=self.schema,
             emitter=Emitter(log_event, *self.readers),
             version=__version__,
@@ -309,10 +318,14 @@ class App(Declaring):
             callers=lambda *from_worker: callers_for(self.schema, *from_worker),
         )
 
+    @property
+    def own_queues(self) -> list[str]:
+        """The queues that this app's jobs are declared with."""
+        return list(dict.fromkeys(kind.policy.queue for kind in self.kinds.values()))
+
     def _worker_options(self, queues: Mapping[str, int] | None, grace: Length | None) -> WorkerOptions:
-        own = {kind.policy.queue: 100 for kind in self.kinds.values()}
         return WorkerOptions(
-            queues=own if queues is None else queues,
+            queues=slots_for(self.own_queues, self.slots) if queues is None else queues,
             grace="30s" if grace is None else grace,
         )
 

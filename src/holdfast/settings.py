@@ -3,7 +3,7 @@ The environment is read at the first use, never at import.
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from holdfast.errors import InvalidConnectionString, InvalidInput
@@ -12,6 +12,7 @@ from holdfast.postgres.embedded.layout import DEFAULT_DIRECTORY
 from holdfast.postgres.options import PoolOptions
 from holdfast.postgres.schema import Schema
 from holdfast.telemetry.events import Reader
+from holdfast.worker.options import WorkerOptions
 
 VARIABLE = "HOLDFAST_DSN"
 _EMBEDDED = "embedded"
@@ -68,6 +69,15 @@ def read_pool(options: object) -> PoolOptions:
     if not isinstance(options, PoolOptions):
         raise InvalidInput(f"pool is {options!r}: give PoolOptions(pool_max_conns=20), or leave it out")
     return options
+
+
+def read_slots(slots: object) -> dict[str, int]:
+    """How many jobs of a queue may run at once in a worker, without choosing the queues that it serves."""
+    if slots is None:
+        return {}
+    if not isinstance(slots, Mapping):
+        raise InvalidInput(f'slots is {slots!r}: give how many jobs of a queue run at once, {{"pdf": 2}}')
+    return dict(WorkerOptions(queues=slots).queues) if slots else {}
 
 
 def read_readers(readers: object) -> tuple[Reader, ...]:

@@ -68,6 +68,12 @@ def _lease(ctx: click.Context, param: click.Parameter, value: str) -> timedelta:
     "mail=20,default.  [default: the queues of the app's jobs]",
 )
 @click.option(
+    "--slots",
+    callback=_queues,
+    metavar="NAME=N,…",
+    help="How many jobs of a queue run at once in a process, without choosing queues: pdf=2.",
+)
+@click.option(
     "--processes", type=click.IntRange(1, 1000), default=1, show_default=True, help="How many processes."
 )
 @click.option(
@@ -115,6 +121,7 @@ def worker(
     *,
     reference: str,
     queues: Mapping[str, int] | None,
+    slots: Mapping[str, int] | None,
     processes: int,
     children: int | None,
     grace: timedelta,
@@ -134,7 +141,7 @@ def worker(
     is_logging_asked_for = _is_given(ctx, "log_format") or _is_given(ctx, "log_level")
     if children is None:
         children = max(1, cores() // processes)
-    wishes = Wishes(queues=queues, grace=grace, lease=lease, once=once, children=children)
+    wishes = Wishes(queues=queues, slots=slots, grace=grace, lease=lease, once=once, children=children)
     if processes > 1:
         set_up_logging(log_format, log_level)
         logged = ["--log-format", log_format, "--log-level", log_level] if is_logging_asked_for else []
@@ -169,6 +176,8 @@ def _command(reference: str, wishes: Wishes) -> list[str]:
     command = [sys.executable, "-m", "holdfast.cli", "worker", "-A", reference]
     if wishes.queues:
         command += ["-q", ",".join(f"{name}={slots}" for name, slots in wishes.queues.items())]
+    if wishes.slots:
+        command += ["--slots", ",".join(f"{name}={slots}" for name, slots in wishes.slots.items())]
     command += ["--grace", compact(wishes.grace), "--lease", compact(wishes.lease)]
     if wishes.children is not None:
         command += ["--children", str(wishes.children)]

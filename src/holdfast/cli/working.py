@@ -21,6 +21,7 @@ from holdfast.storage.idleness import is_idle
 from holdfast.telemetry.log import say
 from holdfast.worker.keeper import Beats
 from holdfast.worker.options import WorkerOptions
+from holdfast.worker.queue_choice import slots_for
 from holdfast.worker.stopping import Stopping
 from holdfast.worker.worker import Worker
 
@@ -41,13 +42,14 @@ class Wishes:
     """What the command line asks of a worker; no queues: those of the app's own jobs."""
 
     queues: Mapping[str, int] | None
+    slots: Mapping[str, int] | None = None
     grace: timedelta
     lease: timedelta
     once: bool
     children: int | None = None
 
     def options(self, app: App) -> WorkerOptions:
-        own = {kind.policy.queue: SLOTS for kind in app.kinds.values()}
+        own = slots_for(app.own_queues, {**app.slots, **(self.slots or {})})
         standard = WorkerOptions()
         return WorkerOptions(
             queues=self.queues or own or standard.queues,
