@@ -23,6 +23,7 @@ from holdfast.errors import DatabaseError, InvalidInput, JobEnded, Undecodable
 from holdfast.storage.runs import Answer, ClaimRow, Saving
 from holdfast.telemetry.events import AttemptEnded, AttemptStarted, Emitter, StillRunning
 from holdfast.telemetry.events import LeaseLost as LeaseWasLost
+from holdfast.worker import forked_copy
 from holdfast.worker.asks import Ask
 from holdfast.worker.callers import Caller, come_to
 from holdfast.worker.completion import Completion
@@ -167,7 +168,7 @@ class Attempts:
             is_thread = held.kind.style == "thread"
             self._emitter.emit(StillRunning(held.fact, told.value, is_thread))
 
-    async def _attempt(self, held: Held) -> None:
+    async def _attempt(self, held: Held) -> None:  # noqa: C901  # every way that a run can end
         context = self.context(held)
         if held.job in self._outliving.since:
             self._free_slot(held, None)
@@ -179,6 +180,8 @@ class Attempts:
         thread: Future[Any] | None = None
         try:
             outcome, error = await self._outcome(held, context, caller)
+            if forked_copy.is_copy:
+                forked_copy.leave(error)
             if isinstance(outcome, NotDecoded):
                 outcome = await self._dated(held, outcome)
             thread = caller.left_behind(held)

@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from holdfast.worker import django_connections
+from holdfast.worker import django_connections, forked_copy
 
 # What a library keeps for each thread, such as a connection, is kept for as long as this without a job.
 IDLE_SECONDS = 20.0
@@ -101,12 +101,16 @@ def _settle(future: Future[Any], function: Callable[[], Any]) -> None:
     try:
         with django_connections.fresh():
             result = function()
+        if forked_copy.is_copy:
+            forked_copy.leave(None)
     except (StopIteration, GeneratorExit) as error:
         # No coroutine can be made to raise them, so whoever awaits this would never be told.
         told = RuntimeError(f"the handler raised {type(error).__name__}")
         told.__cause__ = error
         future.set_exception(told)
     except BaseException as error:  # noqa: BLE001  # it belongs to whoever waits
+        if forked_copy.is_copy:
+            forked_copy.leave(error)
         future.set_exception(error)
     else:
         future.set_result(result)

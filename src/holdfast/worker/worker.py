@@ -29,7 +29,7 @@ from holdfast.storage.operators import misfit_for
 from holdfast.storage.runs import Heartbeat, Settlement, postpone, renew, settle_surely
 from holdfast.storage.workers import register, retire
 from holdfast.telemetry.events import Emitter, WorkerStarted, WorkerStopped, WorkerWasLost
-from holdfast.worker import django_connections
+from holdfast.worker import django_connections, forked_copy
 from holdfast.worker.attempts import Attempts
 from holdfast.worker.callers import Caller, Coroutines, Threads
 from holdfast.worker.chores.duties import chores_of
@@ -102,6 +102,13 @@ class Worker:
 
     async def run(self) -> None:
         """Until `stopping` is asked to drain. Nothing claimed is forgotten on the way out."""
+        forked_copy.watch(asyncio.get_running_loop())
+        try:
+            await self._run()
+        finally:
+            forked_copy.unwatch()
+
+    async def _run(self) -> None:
         async with Connections.opened(self._dsn, self._schema) as connections:
             hot, calm = connections.hot, connections.calm
             await self._check_schema(calm)

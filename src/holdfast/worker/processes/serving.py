@@ -18,7 +18,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from holdfast.errors import InvalidInput
-from holdfast.worker import django_connections
+from holdfast.worker import django_connections, forked_copy
 from holdfast.worker.callers import check_has_run
 from holdfast.worker.context import Context, current
 from holdfast.worker.held import Held
@@ -130,10 +130,13 @@ class Serving:
         self._current: tuple[Held, Saying] | None = None
 
     def serve(self) -> NoReturn:
+        forked_copy.watch()
         threading.Thread(target=self._listen, name="holdfast-listener", daemon=True).start()
         while True:
             call, held, saying = self._calls.get()
             ended = contextvars.copy_context().run(self._run, call, held, saying)
+            if forked_copy.is_copy:
+                forked_copy.leave(ended.raised.rebuilt() if ended.raised else None)
             saying.finish()
             for stream in (sys.stdout, sys.stderr):
                 with suppress(Exception):
