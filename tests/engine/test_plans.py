@@ -121,7 +121,7 @@ GUARDS = {
         chores.expire(SCHEMA, limit=50, now=NOW), 3_500, *READY_DEADLINE, "scheduled_deadline", "job_pkey"
     ),
     "rescue of 100": guard(
-        first(chores.rescue(SCHEMA, luck=0.5, limit=100)), 800, "lease_pkey", "job_pkey"
+        first(chores.rescue(SCHEMA, luck=0.5, limit=100)), 1_500, "lease_pkey", "job_pkey"
     ),
     "prune of 100": guard(
         chores.prune(SCHEMA, limit=100, now=NOW),

@@ -1,6 +1,7 @@
 """What is asked for: a job before it is written, checked so that nothing bad reaches the database."""
 
 import json
+import re
 import reprlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -14,12 +15,22 @@ from holdfast.domain.per_job import PerJob
 from holdfast.errors import InvalidInput
 
 NAME_LIMIT = 200
+MOST_TAGS = 100
 KEY_LIMIT = 1_000  # bytes: with the longest name of a queue it must still fit into an index
 ARGS_LIMIT = 1024 * 1024
 MOST_ATTEMPTS = 32_767
 PRIORITIES = range(10)
 YEARS = range(1900, 9001)
 MOST_LISTED = 10_000
+# Control, format and private-use characters, separators other than the space, halves of surrogate pairs: a
+# name with one of them looks like another name, or turns the line around that it stands in. A fixed list:
+# what Python calls printable differs from release to release. The SQL function `enqueue` has the same.
+_UNSEEN = re.compile(
+    "[\\0-\x1f\x7f-\xa0\xad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u1680\u180e\u2000-\u200f"
+    "\u2028-\u202f\u205f-\u206f\u3000\ud800-\udfff\ue000-\uf8ff\ufeff\ufff9-\ufffb\U000110bd\U000110cd"
+    "\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+    "\U000f0000-\U0010ffff]"
+)
 _IDS = range(-(2**63), 2**63)
 
 
@@ -53,6 +64,8 @@ class Policy:
         check_length("keep", self.keep)
         if self.on_lost not in ("retry", "fail"):
             raise InvalidInput(f'on_lost is {self.on_lost!r}: give "retry" or "fail"')
+        if len(self.tags) > MOST_TAGS:
+            raise InvalidInput(f"a job has at most {MOST_TAGS} tags, not {len(self.tags):,}")
         for tag in self.tags:
             check_name("tag", tag)
         if self.origin is not None and (problem := flaw(self.origin)):
@@ -147,7 +160,7 @@ def check_args_text(text: str, *, limit: int = ARGS_LIMIT) -> None:
 def check_name(what: str, name: object, limit: int = NAME_LIMIT) -> None:
     if not isinstance(name, str) or not 1 <= len(name) <= limit:
         raise InvalidInput(f"{what} {_shown(name)} must be text of 1 to {limit} characters")
-    if "\0" in name or not name.isprintable():
+    if _UNSEEN.search(name):
         raise InvalidInput(f"{what} {_shown(name)} holds characters that cannot be printed: use plain text")
 
 

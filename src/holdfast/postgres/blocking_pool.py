@@ -25,6 +25,7 @@ from holdfast.postgres.availability import (
     RETRY_SECONDS,
     Availability,
 )
+from holdfast.postgres.lenient_rows import UNREADABLE, read_leniently
 from holdfast.postgres.options import PoolSettings
 from holdfast.postgres.replies import Watchdog, can_be_read
 from holdfast.postgres.rows import has_rows
@@ -130,7 +131,7 @@ class BlockingPool:
                 # Times and numbers are read faster as bytes; what has no parameters may be several commands.
                 cursor = psycopg.RawCursor(connection)
                 cursor.execute(text, params, binary=bool(params))
-                return cursor.fetchall() if has_rows(cursor.pgresult) else []
+                return _taken_from(cursor)
             except psycopg.Error as error:
                 reason = NoReply(seconds) if bound.was_reached else error
                 failure = meaning(error)
@@ -261,3 +262,13 @@ class BlockingPool:
     def _go_on(pool: "psycopg_pool.ConnectionPool[BlockingPooledConnection]") -> None:
         with suppress(psycopg_pool.PoolTimeout, psycopg_pool.PoolClosed):
             pool.putconn(pool.getconn(timeout=0.01))
+
+
+def _taken_from(cursor: psycopg.RawCursor[TupleRow]) -> list[TupleRow]:
+    reply = cursor.pgresult
+    if not has_rows(reply):
+        return []
+    try:
+        return cursor.fetchall()
+    except UNREADABLE:
+        return read_leniently(reply, cursor.connection)

@@ -25,6 +25,7 @@ from holdfast.postgres.availability import (
     RETRY_SECONDS,
     Availability,
 )
+from holdfast.postgres.lenient_rows import UNREADABLE, read_leniently
 from holdfast.postgres.options import PoolSettings
 from holdfast.postgres.pooled import PooledConnection
 from holdfast.postgres.replies import Ear, Patience, replies_within
@@ -360,6 +361,9 @@ async def _taken_from(cursor: psycopg.AsyncRawCursor[TupleRow]) -> list[TupleRow
     reply = cursor.pgresult
     if not has_rows(reply):
         return []
-    rows = await cursor.fetchall()
+    try:
+        rows = await cursor.fetchall()
+    except UNREADABLE:
+        rows = read_leniently(reply, cursor.connection)
     reply.clear()
     return rows

@@ -172,7 +172,7 @@ def claim(
     priority and id of a job: only those behind it.
     """
     after_priority, after_job = after or (None, None)
-    return _CLAIM_FROM[closed].with_params(
+    return _CLAIM_FROM.get(closed, _CLAIM_FROM[None]).with_params(
         schema,
         worker=worker,
         queue=queue,
@@ -194,7 +194,9 @@ def look(
     now: datetime | None = None,
 ) -> Statement[Look]:
     """Ask which queues have something to do."""
-    return _LOOK_AT[closed].with_params(schema, queues=list(queues), kinds=list(kinds), now=now)
+    return _LOOK_AT.get(closed, _LOOK_AT[None]).with_params(
+        schema, queues=list(queues), kinds=list(kinds), now=now
+    )
 
 
 def renew(

@@ -47,10 +47,15 @@ begin
     raise invalid_parameter_value using message = 'run_at and deadline_at must be before the year 9001';
   elsif octet_length(unique_key) not between 1 and 1000 then
     raise invalid_parameter_value using message = 'unique_key must have 1 to 1000 bytes: use a hash of a longer one';
+  elsif cardinality(tags) > 100 then
+    raise invalid_parameter_value using message = 'a job has at most 100 tags';
   elsif exists (select from unnest(tags) as t (tag) where coalesce(char_length(tag), 0) not between 1 and 200) then
     raise invalid_parameter_value using message = 'a tag must have 1 to 200 characters';
-  elsif exists (select from unnest(tags || array[kind, queue, unique_key]) as t (name) where name ~ '[\x01-\x1f\x7f]') then
-    raise invalid_parameter_value using message = 'kind, queue, unique_key and tags must not hold control characters';
+  elsif exists (
+    select from unnest(tags || array[kind, queue, unique_key]) as t (name)
+     where name ~ '[\u0001-\u001f\u007f-\u00a0\u00ad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u1680\u180e\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\ue000-\uf8ff\ufeff\ufff9-\ufffb\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff\U000f0000-\U0010ffff]')
+  then
+    raise invalid_parameter_value using message = 'kind, queue, unique_key and tags must not hold control characters, or others that cannot be seen: use plain text';
   end if;
   due := coalesce(run_at, moment + delay);
   if deadline_at <= greatest(moment, due) then
@@ -250,7 +255,7 @@ CREATE VIEW holdfast.jobs AS
             WHEN (r.job IS NOT NULL) THEN 'ready'::text
             WHEN (s.job IS NOT NULL) THEN 'scheduled'::text
             WHEN (w.job IS NOT NULL) THEN 'waiting'::text
-            ELSE (f.outcome)::text
+            ELSE COALESCE((f.outcome)::text, 'lost'::text)
         END AS state,
     COALESCE(l.attempt, r.attempt, s.attempt,
         CASE

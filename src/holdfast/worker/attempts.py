@@ -9,6 +9,7 @@ import random
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 from time import monotonic
@@ -18,7 +19,7 @@ from holdfast.domain.backoff import from_json
 from holdfast.domain.failure import Failure
 from holdfast.domain.outcome import Cancelled, Failed, Outcome, Released
 from holdfast.domain.outcome import Undecodable as NotDecoded
-from holdfast.domain.transition import SUCCESS, Run, Transition, decide
+from holdfast.domain.transition import SUCCESS, Fail, Run, Transition, decide
 from holdfast.errors import DatabaseError, InvalidInput, JobEnded, Undecodable
 from holdfast.storage.runs import Answer, ClaimRow, Saving
 from holdfast.telemetry.events import AttemptEnded, AttemptStarted, Emitter, StillRunning
@@ -39,7 +40,7 @@ from holdfast.worker.judging import (
     returned,
     stopped,
 )
-from holdfast.worker.kind import Kinds, Style
+from holdfast.worker.kind import Hooks, Kinds, Style
 from holdfast.worker.lease import Lease, NotBegun
 from holdfast.worker.notifier import LEADER
 from holdfast.worker.outliving import Outliving
@@ -91,7 +92,11 @@ class Attempts:
         """All runs of one claim, for which slots were taken."""
         self._is_start_heard = self._emitter.is_heard(AttemptStarted)
         for row in rows:
-            held = self.held[row.run] = Held(lease.worker, queue, row, self._kinds[row.kind], lease)
+            kind = self._kinds.get(row.kind)
+            if kind is None:
+                self._refuse(lease, queue, row)
+                continue
+            held = self.held[row.run] = Held(lease.worker, queue, row, kind, lease)
             held.task = self._new_task(self._attempt(held), name=row.kind)
             if held.overdue_at < self._timer_at:
                 self._watch(held)
@@ -99,6 +104,16 @@ class Attempts:
     def context(self, held: Held) -> Context:
         """What the handler and the hooks of a run are given."""
         return Context(held, self._save_progress, self._complete)
+
+    def _refuse(self, lease: Lease, queue: str, row: ClaimRow) -> None:
+        """Somebody changed the kind in `job` alone: it was claimed as one that this worker knows."""
+        kind = replace(next(iter(self._kinds.values())), hooks=Hooks())
+        held = self.held[row.run] = Held(lease.worker, queue, row, kind, lease)
+        self._slots.give_back(queue)
+        failure = Failure(
+            f"its row in job has the kind {row.kind[:200]!r}, its row in ready another", "decode_error"
+        )
+        self._settler.put(Ending(held, Fail(failure), None, self.context(held), None, self._settled))
 
     def tell_to_stop(self, reason: Stop, *, worker: int | None = None) -> int:
         """Tell all runs, or those of one worker. Answers how many had not ended, and are cut short."""

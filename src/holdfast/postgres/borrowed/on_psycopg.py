@@ -8,6 +8,8 @@ from psycopg.rows import TupleRow, tuple_row
 
 from holdfast.postgres.borrowed.kinds import closed
 from holdfast.postgres.borrowed.values import Rows
+from holdfast.postgres.lenient_rows import UNREADABLE, read_leniently
+from holdfast.postgres.rows import has_rows
 from holdfast.postgres.statement import Statement
 
 
@@ -29,6 +31,8 @@ async def fetch(connection: psycopg.AsyncConnection[Any], statement: Statement[o
         await cursor.execute(statement.text, statement.params)
         try:
             return await cursor.fetchall()
+        except UNREADABLE as error:
+            return _read_leniently(cursor, error)
         except psycopg.ProgrammingError:
             if not _ended_without_rows(cursor):
                 raise
@@ -41,6 +45,8 @@ def fetch_blocking(connection: psycopg.Connection[Any], statement: Statement[obj
         cursor.execute(statement.text, statement.params)
         try:
             return cursor.fetchall()
+        except UNREADABLE as error:
+            return _read_leniently(cursor, error)
         except psycopg.ProgrammingError:
             if not _ended_without_rows(cursor):
                 raise
@@ -51,6 +57,13 @@ def _check(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -
     # A connection that broke is not the caller's mistake: psycopg's own error tells him so.
     if connection.closed and not connection.broken:
         raise closed(connection)
+
+
+def _read_leniently(cursor: psycopg.Cursor[Any] | psycopg.AsyncCursor[Any], error: Exception) -> Rows:
+    """In a pipeline, the error may be the statement's own."""
+    if not has_rows(cursor.pgresult):
+        raise error
+    return read_leniently(cursor.pgresult, cursor.connection)
 
 
 def _ended_without_rows(cursor: psycopg.Cursor[Any] | psycopg.AsyncCursor[Any]) -> bool:

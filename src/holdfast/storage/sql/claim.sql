@@ -5,6 +5,8 @@
 -- Locks ready rows in (priority, job) order and skips locked ones; leans on the primary key of ready, whose
 -- segments are named as literals so that the one being truncated is neither read nor locked. Each of them gets
 -- a delete of its own (taken_0 …): rows of one partition go by their places in two thirds of the time.
+-- Rows of jobs that are gone, or that have ended, are swept. Attempts are clamped, as are timeouts: a row damaged by
+-- hand fails no claim.
 -- Always answers with the ring's version and its closed segment, with no job when nothing may run now.
 with me as materialized (
   select id from {schema}.worker
@@ -19,7 +21,7 @@ with me as materialized (
     from {schema}.ready
    where segment in ({segments})
      and queue = %(queue)s::text
-     and (priority, job) > (coalesce(%(after_priority)s::smallint, -1::smallint), coalesce(%(after_job)s::bigint, 0))
+     and (priority, job) > (coalesce(%(after_priority)s::smallint, '-32768'::smallint), coalesce(%(after_job)s::bigint, 0))
      and kind = any((select kinds from known)::text[])
      and (deadline_at is null or deadline_at > (select now from clock))
      and exists (select from me)
@@ -34,15 +36,21 @@ with me as materialized (
   select exists (select from {schema}.saved where job = any(array(select job from picked))) as is_any
 ), listed as materialized (
   select array_agg(job order by job) as jobs, array_agg(attempt order by job) as attempts from picked
+), over as materialized (
+  -- Ended, and put back by hand: never run again. One pass over the key for all of them; a number, lest the partial
+  -- index on is_final be taken.
+  select job from {schema}.ledger
+   where job = any((select jobs from listed)::bigint[]) and is_final::int = 1
+     and outcome in ('succeeded', 'failed', 'cancelled', 'expired')
 ), begun as materialized (
   -- The wide rows in one pass over their key, for the lease and for the answer.
   select id as job, nextval('{schema}.run') as run,
-         ((select attempts from listed)[width_bucket(id, (select jobs from listed))] + 1)::smallint as attempt,
-         clock.now as started_at, least(clock.now + coalesce(timeout, %(timeout)s::interval), deadline_at) as timeout_at,
+         (least(greatest((select attempts from listed)[width_bucket(id, (select jobs from listed))], 0), 32766) + 1)::smallint as attempt,
+         clock.now as started_at, greatest(least(clock.now + coalesce(timeout, %(timeout)s::interval), deadline_at), clock.now) as timeout_at,
          kind, args, priority, max_attempts, backoff, created_at, deadline_at, tags, origin,
          unique_key is null and keep is null and parent is null as is_plain
     from clock, {schema}.job
-   where id = any((select jobs from listed)::bigint[])
+   where id = any((select jobs from listed)::bigint[]) and id <> all(array(select job from over))
 ), leased as (
   insert into {schema}.lease (worker, job, run, started_at, timeout_at, attempt, queue, kind, is_plain)
   select %(worker)s::bigint, job, run, started_at, timeout_at, attempt, %(queue)s::text, kind, is_plain from begun

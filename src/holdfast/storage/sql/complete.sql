@@ -61,7 +61,7 @@ with clock as materialized (
   insert into {schema}.tally (minute, outcome, queue, kind, runs, run_time)
   select date_trunc('minute', clock.now), 'succeeded', t.queue, t.kind, t.runs, t.run_time
     from clock,
-         lateral (select queue, kind, count(*) as runs, sum(clock.now - started_at) as run_time
+         lateral (select queue, kind, count(*) as runs, sum(clock.now - least(greatest(started_at, timestamptz '1900-01-01 00:00:00Z'), clock.now)) as run_time
                     from ended
                    group by queue, kind) t
 )

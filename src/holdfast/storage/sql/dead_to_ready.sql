@@ -10,7 +10,7 @@ with clock as materialized (
   select distinct job from unnest(%(jobs)s::bigint[]) as a (job) order by job
 ), locked as materialized (
   select d.job, d.run, d.place, j.queue, j.priority, j.kind, j.deadline_at, j.unique_key,
-         case when %(fresh)s::boolean then 0 else least(l.attempt, j.max_attempts - 1) end as attempt
+         case when %(fresh)s::boolean then 0 else greatest(least(l.attempt, j.max_attempts - 1), 0) end as attempt
     from asked a
    cross join lateral (
      select job, run, ctid as place from {schema}.dead where job = a.job for update skip locked) d
@@ -45,7 +45,7 @@ with clock as materialized (
    where job = any(array(select job from chosen)) and run = any(array(select run from chosen))
 ), placed as (
   insert into {schema}.ready (queue, priority, job, segment, kind, attempt, deadline_at)
-  select c.queue, c.priority, c.job, (select current from {schema}.ring order by version desc limit 1),
+  select c.queue, least(greatest(c.priority, 0), 9), c.job, (select current from {schema}.ring order by version desc limit 1),
          c.kind, c.attempt, c.deadline_at
     from chosen c
   returning queue

@@ -47,6 +47,9 @@ with clock as materialized (
           union all select job, attempt, deadline_at from out_of_scheduled
           union all select job, attempt, deadline_at from out_of_waiting) t
    cross join lateral (select kind, queue, keep, parent from {schema}.job where id = t.job offset 0) j
+   where not exists (
+           select from {schema}.ledger f where f.job = t.job and f.is_final::int = 1
+              and f.outcome in ('succeeded', 'failed', 'cancelled', 'expired') offset 0)
 ), written as (
   insert into {schema}.ledger (job, run, finished_at, keep_until, outcome, attempt, is_final, queue, kind, error)
   select job, run, clock.now, clock.now + coalesce(keep, %(keep_other)s::interval),

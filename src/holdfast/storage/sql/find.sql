@@ -2,7 +2,8 @@
 -- empty object. No row: there is no such job (any more).
 select id, kind, queue, priority, state, attempt, max_attempts, args::text, tags, unique_key, created_at, run_at,
        started_at, worker, deadline_at, finished_at, error::text,
-       (select l.result::text from {schema}.ledger l where l.job = %(job)s::bigint and l.is_final),
+       (select l.result::text from {schema}.ledger l where l.job = %(job)s::bigint and l.is_final order by l.run desc limit 1),
        flag, cancel_requested_at, is_parked, progress::text
   from {schema}.jobs
  where id = %(job)s::bigint
+ limit 1

@@ -17,16 +17,17 @@ with clock as materialized (
   delete from {schema}.wait where job = any(array(select job from taken))
 ), placed as (
   insert into {schema}.ready (queue, priority, job, segment, kind, attempt, deadline_at)
-  select j.queue, j.priority, t.job, (select current from {schema}.ring order by version desc limit 1),
+  select j.queue, least(greatest(j.priority, 0), 9), t.job, (select current from {schema}.ring order by version desc limit 1),
          j.kind, 0, t.deadline_at
     from taken t
    cross join lateral (select queue, priority, kind from {schema}.job where id = t.job offset 0) j
+  on conflict do nothing
   returning queue
 ), told as materialized (
   select pg_notify('{schema_name}.ready', queue) from (select distinct queue from placed) q
 )
 select (select count(*) from taken)::int as moved,
-       (select case when until <= clock.now then interval '0' else until - clock.now end
+       (select case when until <= clock.now then interval '0' else least(until, clock.now + interval '36525 days') - clock.now end
           from {schema}.waiting
          where until is not null and until > clock.now order by until limit 1) as next_in,
        exists (select from {schema}.wakeup where id >= %(since)s::bigint) as is_waking

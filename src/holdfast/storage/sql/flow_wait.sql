@@ -127,7 +127,7 @@ with clock as materialized (
   select date_trunc('minute', clock.now), t.outcome, t.queue, t.kind, t.runs, t.run_time
     from clock,
          lateral (select case when error is null then 'snoozed' else 'retried' end::{schema}.outcome as outcome,
-                         queue, kind, count(*) as runs, sum(clock.now - started_at) as run_time
+                         queue, kind, count(*) as runs, sum(clock.now - least(greatest(started_at, timestamptz '1900-01-01 00:00:00Z'), clock.now)) as run_time
                     from parting
                    group by 1, 2, 3) t
 )

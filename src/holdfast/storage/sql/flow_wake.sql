@@ -63,10 +63,11 @@ with clock as materialized (
      and id = any(array(select id from by_event where job in (select job from woken)))
 ), placed as (
   insert into {schema}.ready (queue, priority, job, segment, kind, attempt, deadline_at)
-  select j.queue, j.priority, w.job, (select current from {schema}.ring order by version desc limit 1),
+  select j.queue, least(greatest(j.priority, 0), 9), w.job, (select current from {schema}.ring order by version desc limit 1),
          j.kind, 0, w.deadline_at
     from woken w
    cross join lateral (select queue, priority, kind from {schema}.job where id = w.job offset 0) j
+  on conflict do nothing
   returning queue
 ), told as materialized (
   select pg_notify('{schema_name}.ready', queue) from (select distinct queue from placed) q

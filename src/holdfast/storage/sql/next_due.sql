@@ -1,5 +1,5 @@
 -- How long until something is due by itself: a scheduled job, a deadline, the expiry of a worker's lease.
--- NULL where nothing is to come; never less than nothing. Looks from %(since)s on, as promote does.
+-- NULL where nothing is to come; never less than nothing, nor more than a hundred years. Looks from %(since)s on, as promote does.
 -- Leans on scheduled_run_at and the partial deadline indexes, one entry of each.
 with clock as materialized (
   select coalesce(%(now)s::timestamptz, statement_timestamp()) as now
@@ -19,7 +19,10 @@ with clock as materialized (
              order by deadline_at limit 1)) as deadline_at,
          (select min(expires_at) from {schema}.worker where lost_at is null) as expires_at
 )
-select case when run_at <= now then interval '0' else run_at - now end as run,
-       case when deadline_at <= now then interval '0' else deadline_at - now end as deadline,
-       case when expires_at <= now then interval '0' else expires_at - now end as expiry
+select case when run_at <= now then interval '0'
+            when run_at is not null then least(run_at, now + interval '36525 days') - now end as run,
+       case when deadline_at <= now then interval '0'
+            when deadline_at is not null then least(deadline_at, now + interval '36525 days') - now end as deadline,
+       case when expires_at <= now then interval '0'
+            when expires_at is not null then least(expires_at, now + interval '36525 days') - now end as expiry
   from clock, due

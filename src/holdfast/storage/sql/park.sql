@@ -8,7 +8,7 @@ with clock as materialized (
     from {schema}.worker w
    cross join unnest(w.queues) as q (queue)
    cross join unnest(w.kinds) as k (kind)
-   where w.lost_at is null
+   where w.lost_at is null and q.queue is not null and k.kind is not null
      and not exists (
            select from {schema}.queue s, clock
             where s.name = q.queue and s.paused_at is not null
@@ -26,5 +26,6 @@ with clock as materialized (
 ), placed as (
   insert into {schema}.ready (queue, priority, job, segment, kind, attempt, deadline_at)
   select queue, priority, job, 9, kind, attempt, deadline_at from taken
+  on conflict do nothing
 )
 select count(*)::int from taken

@@ -1,6 +1,7 @@
 -- Move up to %(limit)s scheduled jobs whose time has come to ready, oldest first, and wake their queues.
 -- Looks from %(since)s on (NULL: from the beginning), since entries of jobs that are gone pile up before it
 -- while somebody holds an old snapshot. Skips locked rows; leans on scheduled_run_at.
+-- A job that is ready already, by somebody's hand, is there once.
 -- Answers how many, and the latest time seen: the next since.
 with clock as materialized (
   select coalesce(%(now)s::timestamptz, statement_timestamp()) as now
@@ -16,10 +17,11 @@ with clock as materialized (
   returning s.job, s.run_at, s.attempt, s.deadline_at
 ), placed as (
   insert into {schema}.ready (queue, priority, job, segment, kind, attempt, deadline_at)
-  select j.queue, j.priority, t.job, (select current from {schema}.ring order by version desc limit 1),
+  select j.queue, least(greatest(j.priority, 0), 9), t.job, (select current from {schema}.ring order by version desc limit 1),
          j.kind, t.attempt, t.deadline_at
     from taken t
    cross join lateral (select queue, priority, kind from {schema}.job where id = t.job offset 0) j
+  on conflict do nothing
   returning queue
 ), told as materialized (
   select pg_notify('{schema_name}.ready', queue) from (select distinct queue from placed) q

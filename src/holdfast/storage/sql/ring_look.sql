@@ -4,7 +4,8 @@
 -- place: with very many dead rows that takes a tenth of the time that their index takes.
 select ring.version, ring.current,
        case when ring.closed_until > clock.now then ring.closed end as closed,
-       clock.now - ring.turned_at as age,
+       case when ring.turned_at between timestamptz '1900-01-01 00:00:00Z' and clock.now
+            then clock.now - ring.turned_at else interval '1 day' end as age,
        array[pg_relation_size('{schema}.ready_0'), pg_relation_size('{schema}.ready_1'),
              pg_relation_size('{schema}.ready_2'), pg_relation_size('{schema}.ready_3')] as sizes,
        array[not exists (select from {schema}.ready_0 where ctid >= '(0,0)'),

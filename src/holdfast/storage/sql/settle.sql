@@ -66,19 +66,22 @@ with clock as materialized (
     from asked, clock, ended
 ), later as (
   insert into {schema}.scheduled (job, run_at, deadline_at, attempt)
-  select job, clock.now + delays[place], deadline_at, attempt - (outcome = 'snoozed')::int
+  select job, clock.now + delays[place], deadline_at, greatest(attempt - (outcome = 'snoozed')::int, 0)
     from asked, clock, others
    where outcome in ('retried', 'snoozed')
+  on conflict (job) do nothing
 ), again as (
   insert into {schema}.ready (queue, priority, job, segment, kind, attempt, deadline_at)
-  select o.queue, j.priority, o.job, (select current from {schema}.ring order by version desc limit 1), o.kind, o.attempt - 1, o.deadline_at
+  select o.queue, least(greatest(j.priority, 0), 9), o.job, (select current from {schema}.ring order by version desc limit 1), o.kind, greatest(o.attempt - 1, 0), o.deadline_at
     from others o
    -- Locked so that it is the newest: it may have been changed while we waited for the lease.
    cross join lateral (select priority from {schema}.job where id = o.job for share) j
    where o.outcome = 'released'
+  on conflict do nothing
 ), died as (
   insert into {schema}.dead (job, run, died_at)
   select job, run, clock.now from clock, others where outcome = 'failed' and keep is distinct from interval '0'
+  on conflict (job) do update set run = excluded.run, died_at = excluded.died_at
 ), freed as (
   delete from {schema}.unique_key
    where job = any(array(
@@ -105,7 +108,7 @@ with clock as materialized (
   insert into {schema}.tally (minute, outcome, queue, kind, runs, run_time)
   select date_trunc('minute', clock.now), t.outcome, t.queue, t.kind, t.runs, t.run_time
     from clock,
-         lateral (select outcome, queue, kind, count(*) as runs, sum(clock.now - started_at) as run_time
+         lateral (select outcome, queue, kind, count(*) as runs, sum(clock.now - least(greatest(started_at, timestamptz '1900-01-01 00:00:00Z'), clock.now)) as run_time
                     from ended
                    group by outcome, queue, kind) t
 )

@@ -40,6 +40,7 @@ with recursive clock as materialized (
   select t.queue, t.priority, t.job, (select current from {schema}.ring order by version desc limit 1),
          t.kind, t.attempt, t.deadline_at
     from taken t
+  on conflict do nothing
 ), told as materialized (
   select pg_notify('{schema_name}.ready', queue) from (select distinct queue from taken) q
 )
