@@ -3,6 +3,7 @@
 import asyncio
 import threading
 import time
+from typing import Any
 
 import pytest
 
@@ -10,7 +11,9 @@ from acceptance.books import Books, until
 from acceptance.inside import working
 from holdfast import App, Context
 from holdfast.job import Job
+from holdfast.worker.attempts import Attempts
 from holdfast.worker.callers import Threads
+from holdfast.worker.held import Stop
 from holdfast.worker.worker import Worker
 
 # Longer than anybody waits here: so it is the notification that brings the wish.
@@ -40,6 +43,34 @@ async def test_a_cancel_request_reaches_a_running_coroutine_by_notification(dsn:
             await books.all_finished(1, within=PROMPT)
     print(f"a cancel request took {took * 1000:.0f} ms")  # noqa: T201  # for whoever measures
     assert books.outcomes(handle.id) == ["cancelled"]
+
+
+@pytest.mark.parametrize("reason", [Stop.CANCEL, Stop.SHUTDOWN])
+async def test_a_run_that_is_told_to_stop_before_its_first_step_ends_and_gives_its_slot_back(
+    dsn: str, books: Books, reason: Stop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin = Attempts.begin
+    begun: list[int] = []
+
+    def begin_and_stop(attempts: Attempts, *claimed: Any) -> None:
+        """As when a heartbeat's answer stands in the event loop's line before the run's first step."""
+        begin(attempts, *claimed)
+        if not begun:
+            attempts.tell_to_stop(reason)
+        begun.append(1)
+
+    monkeypatch.setattr(Attempts, "begin", begin_and_stop)
+    async with App(dsn) as app:
+
+        @app.job
+        async def quick() -> None: ...
+
+        first, second = await quick.enqueue(), await quick.enqueue()
+        async with working(app, slots=1):
+            await books.all_finished(2, within=PROMPT)
+    expected = ["cancelled"] if reason is Stop.CANCEL else ["released", "succeeded"]
+    assert books.outcomes(first.id) == expected
+    assert books.outcomes(second.id) == ["succeeded"]
 
 
 @pytest.mark.requirement("S3.25")

@@ -184,6 +184,7 @@ class Attempts:
             self._emitter.emit(StillRunning(held.fact, told.value, is_thread))
 
     async def _attempt(self, held: Held) -> None:  # noqa: C901  # every way that a run can end
+        held.is_begun = True
         context = self.context(held)
         if held.job in self._outliving.since:
             self._free_slot(held, None)
@@ -245,6 +246,8 @@ class Attempts:
         except Undecodable as error:
             return NotDecoded(from_error(error, "decode_error")), error
         current.set(context)
+        if held.stop is not None:  # before its first step, so there was nothing to cancel yet
+            return stopped(held, early := asyncio.CancelledError()), early
         held.check_lease()
         if self._is_start_heard:
             self._emitter.emit(AttemptStarted(held.fact))

@@ -32,6 +32,7 @@ class Held:
         "_fact",
         "began",
         "called",
+        "is_begun",
         "is_completing",
         "job",
         "kind",
@@ -64,6 +65,8 @@ class Held:
         # Its handler commits its own completion, or has: a lease that is gone is then no sign of a loss.
         self.is_completing = False
         self.task: asyncio.Task[None] | None = None
+        # Whether that task has taken its first step. One that is cancelled before would end without a word.
+        self.is_begun = False
         self.on_stop: Callable[[Stop], None] | None = None
         # Of a state machine: the name of the step that this run is about.
         self.step: str | None = None
@@ -121,13 +124,17 @@ class Held:
         ends the patience with what runs on in spite of it.
         """
         if self.stop is not None and reason is not Stop.LOST:
-            if reason is Stop.SHUTDOWN and self.on_stop is None and self.task is not None:
-                self.task.cancel()
+            if reason is Stop.SHUTDOWN and self.on_stop is None:
+                self._cancel()
             return
         self.stop = reason
         if reason is Stop.LOST and self.is_completing:
             return
         if self.on_stop is not None:
             self.on_stop(reason)
-        elif self.task is not None:
+        else:
+            self._cancel()
+
+    def _cancel(self) -> None:
+        if self.task is not None and self.is_begun:
             self.task.cancel()
