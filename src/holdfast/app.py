@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Self, TypeGuard, TypeVar
 
 from holdfast.ambient_connection import AmbientConnection, no_ambient_connection
 from holdfast.bulk import Bulk, one_way, ways_of
@@ -91,7 +91,7 @@ class App(Declaring):
         )
         self.queues = QueueOperators(self.schema, self._connections)
         self.dead = DeadOperators(self.schema, self._connections)
-        self.schedules = Schedules(self.schema, self._connections, lambda call: self._batch([call]))
+        self.schedules = Schedules(self.schema, self._connections, self._check_scheduled)
 
     async def enqueue_many(self, calls: Iterable[Call[Any]], *, conn: object = None) -> list[Handle[Any]]:
         """Write any number of jobs, of any kinds, all or none; on `conn`'s transaction if one is given.
@@ -156,9 +156,18 @@ class App(Declaring):
         if not isinstance(calls, Iterable):
             raise InvalidInput(f"calls is {calls!r}: give [job.call(…), …], or a generator of calls")
         for call in calls:
-            if type(call) is not Call or self.kinds.get(call.kind.name) is not call.kind:
+            if not self._is_own(call):
                 raise InvalidInput(f"{call!r} is no call of this app's jobs: give [job.call(…), …]")
             yield call
+
+    def _check_scheduled(self, call: object) -> None:
+        if not self._is_own(call):
+            raise InvalidInput(
+                f"{call!r} is no call of this app's jobs: give job.call(…), with its arguments"
+            )
+
+    def _is_own(self, call: object) -> TypeGuard[Call[Any]]:
+        return type(call) is Call and self.kinds.get(call.kind.name) is call.kind
 
     async def _enqueue(self, call: Call[R], conn: object) -> Handle[R]:
         conn = self._connection_for(conn)

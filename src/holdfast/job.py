@@ -3,15 +3,17 @@
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, ParamSpec, TypeVar
 
+from holdfast.ambient_connection import OWN_TRANSACTION
 from holdfast.domain.duration import duration
 from holdfast.domain.job import NewJob, Policy, check_ids
 from holdfast.domain.per_job import PerJob
 from holdfast.domain.retry import Retry
-from holdfast.domain.uniqueness import Unique, unique_key
+from holdfast.domain.uniqueness import Unique, check_unique, unique_key
 from holdfast.errors import InvalidInput
 from holdfast.handle import Handle
+from holdfast.postgres.borrowed.kinds import check_known
 from holdfast.storage.jobs import OnConflict
 from holdfast.worker.kind import Kind
 
@@ -61,6 +63,8 @@ class Options:
             raise InvalidInput(
                 f'on_conflict is "{self.on_conflict}": it needs unique=…, as only jobs with a key conflict'
             )
+        if self.conn is not None and self.conn is not OWN_TRANSACTION:
+            check_known(self.conn)
         _check_kind("retry", self.retry, Retry, "a Retry(max_attempts=…)")
         _check_kind("at", self.at, datetime, "an aware datetime, or delay= for a length of time")
         _check_tags(self.tags)
@@ -87,21 +91,23 @@ class Options:
         """Whether a job with these is due at once, for ever, and need not be unique."""
         return self.delay is None and self.at is None and self.deadline is None and self.unique is None
 
-    def new_job(self, policy: Policy, args: str, signature: "Signature") -> NewJob:
+    def template(self, policy: Policy) -> NewJob:
+        """A job with all of these but its arguments, and the key that may come of them. Checked by being
+        made: what is wrong is told where it was written, and not when a job is enqueued.
+        """
         is_moment = isinstance(self.deadline, datetime)
         return NewJob(
             policy,
-            args,
             delay=None if self.delay is None else duration(self.delay, name="delay"),
             run_at=self.at,
             deadline_at=self.deadline if isinstance(self.deadline, datetime) else None,
             deadline_in=None
             if self.deadline is None or is_moment
             else duration(self.deadline, name="deadline"),
-            unique_key=self._unique_key(policy.kind, args, signature),
+            unique_key=self.unique if isinstance(self.unique, str) else None,
         )
 
-    def _unique_key(self, kind: str, args: str, signature: "Signature") -> str | None:
+    def unique_key(self, kind: str, args: str, signature: "Signature") -> str | None:
         is_derived = self.unique and not isinstance(self.unique, str)
         keyed = signature.keyed(args) if is_derived else args
         return unique_key(self.unique, kind=kind, args=keyed, parameters=signature.names)
@@ -118,6 +124,14 @@ def _check_tags(tags: object) -> None:
         raise InvalidInput(f"tags is {tags!r}: give a list of texts")
 
 
+def not_called(kind: Kind) -> TypeError:
+    what, name = ("flow" if kind.style == "flow" else "job"), getattr(kind.function, "__name__", kind.name)
+    return TypeError(
+        f"{name} is a {what}, which runs in a worker: {name}.enqueue(…), awaited, or {name}.enqueue_sync(…) "
+        f"enqueues it. {name}.function(…) calls the function itself, here and now"
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Using(Generic[P, R]):
     """A job with options; made by `job.using(…)`."""
@@ -126,7 +140,8 @@ class Using(Generic[P, R]):
     kind: Kind
     options: Options
     policy: Policy = field(init=False)
-    is_plain: bool = field(init=False)
+    template: NewJob | None = field(init=False)
+    """What every job with these options has; None where that is nothing but its policy."""
 
     def __post_init__(self) -> None:
         retry = self.options.retry
@@ -134,14 +149,19 @@ class Using(Generic[P, R]):
             raise InvalidInput(
                 "a job carries only the numbers of a Retry: give on=…, or a function as backoff, to @app.job"
             )
-        object.__setattr__(self, "policy", self.options.policy(self.kind.policy))
-        object.__setattr__(self, "is_plain", self.options.is_plain)
+        policy = self.options.policy(self.kind.policy)
+        if not isinstance(self.options.unique, str | bool | None):
+            # Asked for only now: a function may be decorated before all of its annotations can be read.
+            check_unique(self.options.unique, kind=self.kind.name, parameters=self.kind.signature.names)
+        object.__setattr__(self, "policy", policy)
+        object.__setattr__(self, "template", None if self.options.is_plain else self.options.template(policy))
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
-        """The job with these arguments, checked, to be given to `app.enqueue_many`."""
+        """The job with these arguments, checked, to be given to `app.enqueue_many` or to a schedule."""
         if self.options.conn is not None:
             raise InvalidInput(
-                "a batch is written on one connection: give conn to enqueue_many, not to using"
+                "a call is written by the verb that takes it: leave conn out of using(…), and pass it to "
+                "app.enqueue_many(…, conn=…) or app.schedules.put(…, conn=…)"
             )
         return self._call(*args, **kwargs)
 
@@ -156,10 +176,19 @@ class Using(Generic[P, R]):
     def _call(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
         signature = self.kind.signature
         text = signature.encode(args, kwargs)
-        if self.is_plain:
+        made = self.template
+        if made is None:
             return Call(self.kind, NewJob(self.policy, text))
-        new = self.options.new_job(self.policy, text, signature)
+        key = self.options.unique_key(self.kind.name, text, signature)
+        new = NewJob(
+            self.policy, text, made.delay, made.run_at, made.deadline_at, made.deadline_in, unique_key=key
+        )
         return Call(self.kind, new, self.options.on_conflict)
+
+    if not TYPE_CHECKING:  # for type checkers it cannot be called at all
+
+        def __call__(self, *_args: object, **_kwargs: object) -> NoReturn:
+            raise not_called(self.kind)
 
 
 class Job(Generic[P, R]):
@@ -183,8 +212,13 @@ class Job(Generic[P, R]):
     def __repr__(self) -> str:
         return f"<Job {self.name}>"
 
+    if not TYPE_CHECKING:  # for type checkers it cannot be called at all
+
+        def __call__(self, *_args: object, **_kwargs: object) -> NoReturn:
+            raise not_called(self.kind)
+
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
-        """The job with these arguments, checked, to be given to `app.enqueue_many`."""
+        """The job with these arguments, checked, to be given to `app.enqueue_many` or to a schedule."""
         return self._plain._call(*args, **kwargs)  # noqa: SLF001  # its own; there is no conn to refuse
 
     async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:

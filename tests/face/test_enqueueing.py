@@ -94,8 +94,9 @@ def test_ten_thousand_at_once_blocking(blocking_app: App, observer: Observer) ->
     ],
 )
 async def test_wrong_arguments_are_refused_before_anything_is_written(
-    call: Callable[[Any], Any], problem: str, app: App, observer: Observer
+    call: Callable[[Any], Any], problem: str, dsn: str, observer: Observer
 ) -> None:
+    app = App(dsn)
     mail: Any = mail_of(app)
     with pytest.raises(InvalidArguments, match=problem) as refused:
         call(mail)

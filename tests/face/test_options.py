@@ -4,10 +4,11 @@ import asyncio
 from datetime import UTC, date, datetime, timedelta, timezone
 from typing import Any
 
+import psycopg
 import pytest
 
 from face.looking import Observer
-from holdfast import App, Context, Handle, Job, Retry, exponential
+from holdfast import App, Context, Done, Handle, Job, Machine, Retry, Step, exponential
 from holdfast.errors import InvalidInput, JobEnded, JobNotFound
 
 LATER = datetime(2999, 1, 1, 12, tzinfo=UTC)
@@ -125,58 +126,79 @@ async def test_options_hold_for_every_job_made_with_them(
     assert [observer.job(handle.id)["priority"] for handle in handles] == [1, 1, 1, 4]
 
 
-@pytest.mark.parametrize(
-    ("options", "problem"),
-    [
-        ({"delay": 5}, 'delay is 5: write a length of time with its unit, such as "5m"'),
-        ({"delay": 0.5}, "delay is 0.5"),
-        ({"delay": timedelta(seconds=-1)}, "delay"),
-        ({"delay": "5 parsecs"}, "'5 parsecs'"),
-        ({"delay": "101 years"}, "delay"),
-        ({"delay": "1m", "at": LATER}, "a delay or a time, not both"),
-        ({"at": datetime(2999, 1, 1)}, "no time zone"),  # noqa: DTZ001  # its point
-        ({"at": 1_700_000_000}, "at is 1700000000"),
-        ({"at": "tomorrow"}, "at is 'tomorrow'"),
-        ({"at": date(2999, 1, 1)}, "aware datetime"),
-        ({"at": datetime(9999, 1, 1, tzinfo=UTC)}, "out of range"),
-        ({"deadline": 60}, "deadline is 60"),
-        ({"deadline": "0s"}, "deadline is 0s: it must be longer than nothing"),
-        ({"deadline": timedelta(seconds=-1)}, "deadline is -1s: it must be longer than nothing"),
-        ({"deadline": "101 years"}, "deadline"),
-        ({"deadline": "1h", "delay": "2h"}, "deadline is 1h, delay 2h: .* expired before it may run"),
-        ({"deadline": "1h", "delay": "60m"}, "deadline is 1h, delay 1h: .* give a later deadline"),
-        ({"deadline": LATER, "at": LATER}, "deadline is 2999-01-01 .*, at 2999-01-01 .*: .* expired before"),
-        (
-            {"deadline": LATER.astimezone(timezone(timedelta(hours=2))), "at": LATER + timedelta(seconds=1)},
-            "expired before it may run",
-        ),
-        ({"on_conflict": "raise"}, 'on_conflict is "raise": it needs unique=…'),
-        ({"on_conflict": "replace"}, 'on_conflict is "replace": it needs unique=…'),
-        ({"on_conflict": "replace", "unique": None}, "it needs unique"),
-        ({"deadline": datetime(2999, 1, 1)}, "no time zone"),  # noqa: DTZ001  # its point
-        ({"timeout": 30}, "timeout is 30"),
-        ({"timeout": "0s"}, "timeout"),
-        ({"keep": 0}, "keep is 0"),
-        ({"priority": 10}, "0 .most urgent. to 9"),
-        ({"priority": "1"}, "priority is '1'"),
-        ({"queue": ""}, "queue ''"),
-        ({"tags": "news"}, "tags is 'news'"),
-        ({"tags": ["x" * 201]}, "tag"),
-        ({"retry": 3}, "retry is 3"),
-        ({"retry": Retry(on=ValueError)}, r"to @app\.job"),
-        ({"retry": Retry(backoff=lambda attempt, error: "1s")}, r"to @app\.job"),
-    ],
-)
-async def test_a_bad_option_is_refused_before_anything_is_written(
-    options: dict[str, Any], problem: str, mail: Job[[int], str], observer: Observer
-) -> None:
+BAD: list[tuple[dict[str, Any], str]] = [
+    ({"delay": 5}, 'delay is 5: write a length of time with its unit, such as "5m"'),
+    ({"delay": 0.5}, "delay is 0.5"),
+    ({"delay": timedelta(seconds=-1)}, "delay"),
+    ({"delay": "5 parsecs"}, "'5 parsecs'"),
+    ({"delay": "101 years"}, "delay"),
+    ({"delay": "1m", "at": LATER}, "a delay or a time, not both"),
+    ({"at": datetime(2999, 1, 1)}, "no time zone"),  # noqa: DTZ001  # its point
+    ({"at": 1_700_000_000}, "at is 1700000000"),
+    ({"at": "tomorrow"}, "at is 'tomorrow'"),
+    ({"at": date(2999, 1, 1)}, "aware datetime"),
+    ({"at": datetime(9999, 1, 1, tzinfo=UTC)}, "out of range"),
+    ({"deadline": 60}, "deadline is 60"),
+    ({"deadline": "0s"}, "deadline is 0s: it must be longer than nothing"),
+    ({"deadline": timedelta(seconds=-1)}, "deadline is -1s: it must be longer than nothing"),
+    ({"deadline": "101 years"}, "deadline"),
+    ({"deadline": "1h", "delay": "2h"}, "deadline is 1h, delay 2h: .* expired before it may run"),
+    ({"deadline": "1h", "delay": "60m"}, "deadline is 1h, delay 1h: .* give a later deadline"),
+    ({"deadline": LATER, "at": LATER}, "deadline is 2999-01-01 .*, at 2999-01-01 .*: .* expired before"),
+    (
+        {"deadline": LATER.astimezone(timezone(timedelta(hours=2))), "at": LATER + timedelta(seconds=1)},
+        "expired before it may run",
+    ),
+    ({"on_conflict": "raise"}, 'on_conflict is "raise": it needs unique=…'),
+    ({"on_conflict": "replace"}, 'on_conflict is "replace": it needs unique=…'),
+    ({"on_conflict": "replace", "unique": None}, "it needs unique"),
+    ({"deadline": datetime(2999, 1, 1)}, "no time zone"),  # noqa: DTZ001  # its point
+    ({"timeout": 30}, "timeout is 30"),
+    ({"timeout": "0s"}, "timeout"),
+    ({"keep": 0}, "keep is 0"),
+    ({"priority": 10}, "0 .most urgent. to 9"),
+    ({"priority": "1"}, "priority is '1'"),
+    ({"queue": ""}, "queue ''"),
+    ({"tags": "news"}, "tags is 'news'"),
+    ({"tags": ["x" * 201]}, "tag"),
+    ({"retry": 3}, "retry is 3"),
+    ({"retry": Retry(on=ValueError)}, r"to @app\.job"),
+    ({"retry": Retry(backoff=lambda attempt, error: "1s")}, r"to @app\.job"),
+    ({"keep": timedelta(seconds=-1)}, "keep is"),
+    ({"queue": 5}, "queue 5"),
+    ({"tags": 5}, "tags is 5"),
+    ({"unique": 5}, "unique is 5: give a key"),
+    ({"unique": []}, r"unique is \[\]: give a key"),
+    ({"unique": [1]}, r"unique is \[1\]: give a key"),
+    ({"unique": ["usr"]}, "unique names 'usr', which is no parameter of mail: it takes user"),
+    ({"unique": ""}, "unique key ''"),
+    ({"unique": "k" * 1_001}, "unique key .* 1 to 1000 characters"),
+    ({"on_conflict": "ignore"}, 'on_conflict is \'ignore\': give "existing", "raise" or "replace"'),
+    ({"conn": object()}, "cannot run on a builtins.object"),
+    ({"conn": "postgresql://nowhere/none"}, "a DSN has no transaction"),
+]
+
+
+@pytest.mark.parametrize(("options", "problem"), BAD)
+def test_every_option_is_checked_by_using_itself(options: dict[str, Any], problem: str) -> None:
+    @App("postgresql://nowhere/none").job(name="mail")
+    async def mail(user: int) -> None: ...
+
     with pytest.raises(InvalidInput, match=problem):
-        await mail.using(**options).enqueue(1)
-    with pytest.raises(InvalidInput, match=problem):
-        mail.using(**options).enqueue_sync(1)
-    with pytest.raises(InvalidInput, match=problem):
-        mail.using(**options).call(1)
-    assert observer.count() == 0
+        mail.using(**options)
+
+
+def test_every_option_of_a_machine_is_checked_by_using_itself() -> None:
+    @App("postgresql://nowhere/none").machine
+    class Import(Machine[None]):
+        class Download(Step):
+            url: str
+
+            async def run(self) -> Done[None]:
+                return Done(None)
+
+    with pytest.raises(InvalidInput, match="delay is 5"):
+        Import.using(delay=5)  # type: ignore[arg-type]  # its point
 
 
 async def test_an_unknown_option_is_a_type_error(mail: Job[[int], str]) -> None:
@@ -184,6 +206,11 @@ async def test_an_unknown_option_is_a_type_error(mail: Job[[int], str]) -> None:
         mail.using(dealy="5m")  # type: ignore[call-arg]  # as an untyped caller may
 
 
-async def test_the_jobs_of_a_batch_share_the_batchs_connection(mail: Job[[int], str]) -> None:
-    with pytest.raises(InvalidInput, match="give conn to enqueue_many"):
-        mail.using(conn=object()).call(1)
+async def test_a_call_is_written_on_the_connection_of_the_verb_that_takes_it(
+    mail: Job[[int], str], dsn: str
+) -> None:
+    with (
+        psycopg.Connection.connect(dsn) as connection,
+        pytest.raises(InvalidInput, match=r"app.enqueue_many\(…, conn=…\) or app.schedules.put"),
+    ):
+        mail.using(conn=connection).call(1)

@@ -22,21 +22,26 @@ def unique_key(unique: Unique | None, *, kind: str, args: str, parameters: Colle
             return unique
         case True:
             return _derived(kind, json.loads(args))
-    names = _names(unique)
-    for name in names:
-        if name not in parameters:
-            takes = ", ".join(sorted(parameters)) or "nothing"
-            raise InvalidInput(f"unique names {name!r}, which is no parameter of {kind}: it takes {takes}")
+    names = _names(unique, kind, parameters)
     given = json.loads(args)
     return _derived(kind, {name: given[name] for name in names if name in given})
 
 
-def _names(unique: object) -> list[str]:
+def check_unique(unique: object, *, kind: str, parameters: Collection[str]) -> None:
+    """Names of parameters, before there are arguments."""
+    _names(unique, kind, parameters)
+
+
+def _names(unique: object, kind: str, parameters: Collection[str]) -> list[str]:
     names = list(unique) if isinstance(unique, Sequence) else []
     if not names or not all(isinstance(name, str) for name in names):
         raise InvalidInput(
             f"unique is {unique!r}: give a key, a list of names of parameters, or True for all of them"
         )
+    for name in names:
+        if name not in parameters:
+            takes = ", ".join(sorted(parameters)) or "nothing"
+            raise InvalidInput(f"unique names {name!r}, which is no parameter of {kind}: it takes {takes}")
     return names
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, dataclass_transform
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, TypeVar, dataclass_transform
 
 from holdfast.domain.duration import duration
 from holdfast.domain.job import check_length
@@ -87,6 +87,16 @@ class Machine(Generic[R]):
     """
 
     _job: ClassVar["Job[[Step], Any] | None"] = None
+
+    if not TYPE_CHECKING:  # type checkers know that it takes no arguments
+
+        def __new__(cls, *_args: object, **_kwargs: object) -> NoReturn:
+            name = cls.__name__
+            raise TypeError(
+                f"{name} is a machine, which runs in a worker: {name}.enqueue({name}.…), awaited, or "
+                f"{name}.enqueue_sync({name}.…) starts it at a step. The run() of a step calls that step "
+                "itself, here and now"
+            )
 
     @classmethod
     async def enqueue(cls, step: Step, /) -> "Handle[R]":

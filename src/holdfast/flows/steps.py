@@ -144,7 +144,7 @@ def check_function(what: str, function: object) -> None:
             f"{what} is given {function.__name__}(…), which is called already: give the function, and its "
             f"arguments after it: {function.__name__}, …"
         )
-    if not callable(function):
+    if not callable(function) or hasattr(function, "enqueue"):
         raise InvalidInput(
             f"{what} is given {function!r}: give a function, and its arguments after it; jobs go to flow.call"
         )

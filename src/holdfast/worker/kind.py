@@ -42,7 +42,8 @@ class Hooks:
     def __post_init__(self) -> None:
         for name, taken in _TAKEN.items():
             hook = getattr(self, name)
-            if hook is not None and not callable(hook):
+            # A job can be called, too: to say how it is enqueued.
+            if hook is not None and (not callable(hook) or hasattr(hook, "enqueue")):
                 raise InvalidInput(f"{name} is {hook!r}: give a function that takes {taken}")
 
     def over(self, general: "Hooks") -> "Hooks":
