@@ -246,7 +246,7 @@ class Attempts:
         except Undecodable as error:
             return NotDecoded(from_error(error, "decode_error")), error
         current.set(context)
-        if held.stop is not None:  # before its first step, so there was nothing to cancel yet
+        if held.is_told_to_stop:  # before its first step, so there was nothing to cancel yet
             return stopped(held, early := asyncio.CancelledError()), early
         held.check_lease()
         if self._is_start_heard:

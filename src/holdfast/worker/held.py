@@ -95,6 +95,10 @@ class Held:
         return self.overdue_at >= self._expires_at - _ROUNDING
 
     @property
+    def is_told_to_stop(self) -> bool:
+        return self.stop is not None
+
+    @property
     def took(self) -> timedelta:
         """How long ago this run began."""
         return timedelta(seconds=monotonic() - self.began)
