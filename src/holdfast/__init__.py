@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from holdfast.ambient_connection import OWN_TRANSACTION
     from holdfast.app import App
     from holdfast.domain.retry import Retry, exponential
+    from holdfast.flows.events import Event
     from holdfast.flows.flow import Flow
     from holdfast.flows.machine import Done, Machine, Next, Step
     from holdfast.flows.shown import FlowRecord, FlowRun, FlowStep, FlowSummary
@@ -34,6 +35,7 @@ __all__ = [
     "Context",
     "DeadJob",
     "Done",
+    "Event",
     "Fail",
     "Flow",
     "FlowRecord",
@@ -65,6 +67,7 @@ _HOMES = {
     "holdfast.ambient_connection": ("OWN_TRANSACTION",),
     "holdfast.app": ("App",),
     "holdfast.domain.retry": ("Retry", "exponential"),
+    "holdfast.flows.events": ("Event",),
     "holdfast.flows.flow": ("Flow",),
     "holdfast.flows.machine": ("Done", "Machine", "Next", "Step"),
     "holdfast.flows.shown": ("FlowRecord", "FlowRun", "FlowStep", "FlowSummary"),

@@ -15,6 +15,7 @@ from holdfast.declaring import Declaring
 from holdfast.domain.duration import duration
 from holdfast.domain.job import check_ids
 from holdfast.errors import InvalidInput, WrongConnection
+from holdfast.flows.events import Event
 from holdfast.flows.operators import FlowOperators
 from holdfast.flows.wiring import callers_for, chores_for, payload_text
 from holdfast.handle import Handle
@@ -226,13 +227,22 @@ class App(Declaring):
             return hold_blocking(asked, lambda statement: run_on_blocking(conn, statement))
         return hold_blocking(asked, self._connections.opened_blocking().database.run)
 
+    def event(self, name: str, type: type[T]) -> Event[T]:  # noqa: A002  # what it is
+        """An event whose payloads are of one type: `await event.emit(key, value)` refuses another one, and
+        `await flow.wait(event, key)` gives it. Opens nothing.
+        """
+        return Event(name, type, self._send, self._send_sync)
+
     async def emit(
         self, event: str, payload: object = None, *, conn: object = None, keep: Length = "30 days"
     ) -> None:
         """Tell flows that something has happened: those that wait for this event go on, or the first that
         asks for it within `keep`. On `conn`'s transaction if one is given.
         """
-        statement = self._emit(event, payload, keep)
+        await self._send(event, payload_text(event, payload), conn, keep)
+
+    async def _send(self, event: str, text: str | None, conn: object, keep: Length) -> None:
+        statement = self._emitting(event, text, keep)
         conn = self._connection_for(conn)
         if conn is not None:
             await run_on(conn, statement)
@@ -243,16 +253,18 @@ class App(Declaring):
         self, event: str, payload: object = None, *, conn: object = None, keep: Length = "30 days"
     ) -> None:
         """The same, blocking."""
-        statement = self._emit(event, payload, keep)
+        self._send_sync(event, payload_text(event, payload), conn, keep)
+
+    def _send_sync(self, event: str, text: str | None, conn: object, keep: Length) -> None:
+        statement = self._emitting(event, text, keep)
         conn = self._connection_for(conn)
         if conn is not None:
             run_on_blocking(conn, statement)
         else:
             self._connections.opened_blocking().database.run(statement)
 
-    def _emit(self, event: str, payload: object, keep: Length) -> Statement[int]:
-        events = [(event, payload_text(event, payload))]
-        return emit(self.schema, events, notify=True, keep=duration(keep, name="keep"))
+    def _emitting(self, event: str, text: str | None, keep: Length) -> Statement[int]:
+        return emit(self.schema, [(event, text)], notify=True, keep=duration(keep, name="keep"))
 
     async def run_worker(
         self,

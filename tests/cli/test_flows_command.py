@@ -131,6 +131,33 @@ def test_a_flow_is_shown_with_steps_waits_children_and_history(left: Left, capsy
     assert "✕ failed" in text
 
 
+def test_a_payload_that_was_refused_is_shown_with_the_reason_and_what_to_do(
+    dsn: str, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    monkeypatch.setenv("HOLDFAST_DSN", dsn)
+
+    async def leave() -> int:
+        async with App(dsn) as app:
+
+            @app.flow
+            async def order(flow: Flow) -> int:
+                return await flow.wait_event("packed", type=int)
+
+            await app.emit("packed", "three")
+            async with working(app):
+                flow = (await order.enqueue()).id
+                await until_state(app, flow, "waiting")
+                return flow
+
+    flow = asyncio.run(leave())
+    text = "\n".join(lines(capsys, "show", str(flow)))
+    assert 'waits    for event "packed"' in text
+    assert 'error    the payload of event "packed" does not fit its type: expected int, got str' in text
+    assert "Send one that fits: holdfast flows emit packed JSON" in text
+    assert 'the payload of event "packed" does not fit' in lines(capsys, "list")[1]
+    assert answer(capsys, "show", str(flow))["steps"][0]["value"] == "three"
+
+
 def test_the_way_of_a_flow_is_drawn(left: Left, capsys: Captured) -> None:
     drawn = lines(capsys, "show", str(left.failed), "--graph")
     assert drawn[0] == f"order {left.failed}  ✕ failed"

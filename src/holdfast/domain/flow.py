@@ -107,6 +107,15 @@ class Path:
             for its in (self._recorded[name].lane for name in self._ahead)
         )
 
+    def is_followed(self, place: Place) -> bool:
+        """Whether an earlier run has been further than this place, if only to wait there."""
+        lane = MAIN if place.number is not None else place.branch
+        return self.is_past(lane) or any(
+            record.place is not None and record.place > place.number
+            for name, record in self._recorded.items()
+            if place.number is not None and name not in self._seen
+        )
+
     def gather(self, lane: str) -> int:
         """The number of the next gather in a lane."""
         self._gathers[lane] += 1

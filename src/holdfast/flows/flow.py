@@ -10,9 +10,10 @@ from holdfast.domain.duration import duration
 from holdfast.domain.flow import full_name
 from holdfast.domain.job import check_ids, check_key, check_length
 from holdfast.domain.retry import Retry
-from holdfast.errors import EventTimeout, InvalidInput
+from holdfast.errors import InvalidInput
 from holdfast.flows.booking import Booking
 from holdfast.flows.calling import Child, check_job, result_of
+from holdfast.flows.events import Event, payload_of
 from holdfast.flows.gathering import Failures, gather
 from holdfast.flows.replay import Replay
 from holdfast.flows.stepping import do_step, draw
@@ -163,19 +164,35 @@ class Flow:
         EventTimeout when none has come in time. `key` tells several waits for the same event apart.
         """
         check_key(event, what="event")
+        typed = Typed.of(Any if type is None else type)
+        return await self._payload(event, full_name(event, key), typed, timeout)
+
+    async def wait(
+        self,
+        event: Event[T],
+        key: object,
+        *,
+        timeout: Length | None = None,  # noqa: ASYNC109  # a length that is kept with the wait
+        name: str | None = None,
+    ) -> T:
+        """The payload of the next event that is emitted under this key: one that waits already, or one to
+        come.
+
+        EventTimeout when none has come in time. `name` tells several waits for the same event and key apart.
+        """
+        if not isinstance(event, Event):
+            raise InvalidInput(
+                f"flow.wait is given {event!r}: give an event that app.event(name, type) has made; "
+                "flow.wait_event takes a plain key"
+            )
+        full = event.full_key(key)
+        payload: T = await self._payload(full, full_name(name or full), event.typed, timeout)
+        return payload
+
+    async def _payload(self, event: str, name: str, typed: Typed, timeout: Length | None) -> Any:  # noqa: ASYNC109
         limit = None if timeout is None else duration(timeout, name="timeout")
         check_length("timeout", limit)
-        full, replay = full_name(event, key), self._replay
-        typed = Typed.of(Any if type is None else type)
-        record, place = await replay.arrive(full, "event")
-        if record is not None and record.is_done:
-            text, is_late = record.value, record.error is not None
-        else:
-            answer = await replay.wait_until_over(replay.wait(full, "event", place, delay=limit, key=event))
-            text, is_late = answer.value, answer.status == "late"
-        if is_late:
-            raise EventTimeout(event)
-        return typed.decode(f'the payload of event "{event}"', text)
+        return await payload_of(self._replay, self.log, event, name, typed=typed, limit=limit)
 
     def call(self, job: "Job[P, R] | Using[P, R]", /, *args: P.args, **kwargs: P.kwargs) -> Child[R]:
         """A child: a job, or another flow, that begins when this is awaited, alone or in `gather`."""

@@ -157,7 +157,7 @@ class Replay:
             raise
         statuses = {answer.status for answer in answers}
         if "waiting" in statuses:
-            outcome = "retried" if any(wait.error for wait in waits) else "snoozed"
+            outcome = "retried" if any(wait.error for wait in waits if wait.kind == "retry") else "snoozed"
             self._end = Suspended(is_settled=True, outcome=outcome)
             raise self._end
         self._held.is_completing = False

@@ -14,7 +14,7 @@ from holdfast.codec.hints import hints_of
 from holdfast.codec.hooks import from_json_types
 from holdfast.codec.result import encoder
 from holdfast.codec.storable import takes_naive
-from holdfast.codec.wording import complaint, quoted
+from holdfast.codec.wording import complaint, quoted, unwritable
 from holdfast.domain.job import ARGS_LIMIT, check_args_text
 from holdfast.errors import InvalidInput, Undecodable
 from holdfast.worker.context import Context
@@ -58,6 +58,24 @@ class Typed:
             raise Unkeepable(
                 f"{what} cannot be kept as it is: {changed.path} {changed.problem}. Annotate what the "
                 "function returns, or return less"
+            )
+        return text
+
+    def written(self, what: str, value: Any) -> str:
+        """The text of a value that somebody gives, who is told when it is none of this type."""
+        name = getattr(self.hint, "__name__", None) or str(self.hint)
+        try:
+            text = encoder.encode(value).decode()
+            check_args_text(text, limit=ARGS_LIMIT)
+        except Exception as error:  # a model of the user's may raise anything
+            raise InvalidInput(f"{what} {unwritable(error)}") from error
+        try:
+            changed = self._comparison.difference(value, self._decoder.decode(text))
+        except Exception as error:  # as above
+            raise InvalidInput(f"{what} is no {name}: {complaint(error)}. Given: {quoted(text)}") from error
+        if changed:
+            raise InvalidInput(
+                f"{what} is no {name}: {f'{changed.path} {changed.problem}'.strip()}. Given: {quoted(text)}"
             )
         return text
 

@@ -52,7 +52,8 @@ WaitKind = Literal["sleep", "event", "call", "retry"]
 
 class Wait(NamedTuple):
     """One thing that a run waits for. A `call` names its bunch; an `event` its key; `delay` is how long at
-    most, and for a sleep or a retry, how long.
+    most, and for a sleep or a retry, how long. An `error` says why a step is tried again, or why an event
+    that was given is refused; `failures`, how often.
     """
 
     fence: Fence

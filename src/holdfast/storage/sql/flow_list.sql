@@ -38,7 +38,7 @@ with recursive begun as (
    limit %(limit)s::int
 )
 select p.id as job, p.kind, p.queue, p.state, p.attempt, p.max_attempts, p.created_at, p.finished_at,
-       c.done, s.name as step, w.waits_for, coalesce(w.until, p.run_at) as until, p.error::text,
+       c.done, s.name as step, w.waits_for, coalesce(w.until, p.run_at) as until, coalesce(p.error, e.error)::text as error,
        statement_timestamp() as now
   from page p
  cross join lateral (select count(*) filter (where is_done)::int as done from {schema}.checkpoint where job = p.id) c
@@ -49,4 +49,7 @@ select p.id as job, p.kind, p.queue, p.state, p.attempt, p.max_attempts, p.creat
     select g.until,
            (select min(coalesce(key, name)) from {schema}.wait where job = g.job) as waits_for
       from {schema}.waiting g where g.job = p.id offset 0) w on true
+  left join lateral (
+    select error from {schema}.checkpoint
+     where job = p.id and kind = 'event' and not is_done and error is not null limit 1) e on p.state = 'waiting'
  order by p.id desc

@@ -5,6 +5,9 @@
 -- attempt is given back, and it waits: in scheduled if only time can wake it, in waiting if something else can, too.
 -- Of several waits of a run for the same event, each takes one, in the order given; written_at, a microsecond apart, keeps
 -- this order for flow_wake.
+-- An event with an error is one that the run was given before and refuses, as its payload does not fit: the next one takes
+-- its place. Until then its wait is open again, within the time that it had, with the error and the payload to be looked at;
+-- the flow looks again after a while, ever later and at least every ten minutes, as other code may take that payload.
 -- The fence is (worker, job, run) in lease, locked first, in ascending order.
 -- Answers for each thing: done (with what came), late (its time has passed), open (still to come, while the run goes on),
 -- waiting (the run is suspended), stop (it is to end: cancelled, or past its deadline), lost.
@@ -46,8 +49,8 @@ with clock as materialized (
     from asked a
     join held h on h.run = a.run and not h.is_to_end
    where a.kind = 'event'
-     and not exists (
-       select from {schema}.checkpoint c where c.job = a.job and c.name = a.name and c.is_done offset 0)
+     and (a.error is not null or not exists (
+       select from {schema}.checkpoint c where c.job = a.job and c.name = a.name and c.is_done offset 0))
 ), events as materialized (
   select t.run, t.name, t.turn, v.id, v.payload
     from turns t
@@ -55,7 +58,10 @@ with clock as materialized (
      select id, payload from {schema}.event where key = t.key order by id limit 1 offset t.turn - 1) v on true
 ), found as materialized (
   select a.job, a.run, a.name, a.kind, a.key, a.is_eager, a.place, a.code, a.failures, a.error, a.branch,
-         c.value as known, v.turn, v.id as event, v.payload,
+         case when c.is_done then c.value end as known, case when r.is_refused then c.value end as refused, r.is_refused,
+         case when r.is_refused then clock.now + least(interval '10 minutes', interval '5 seconds' * 2 ^ least(a.failures - 1, 7)) end
+           as look_at,
+         v.turn, v.id as event, v.payload,
          case when a.kind = 'retry' then clock.now + a.delay else coalesce(c.until, clock.now + a.delay) end as until,
          case when h.run is null then 'lost'
               when h.is_to_end then 'stop'
@@ -65,9 +71,10 @@ with clock as materialized (
               else 'open'
          end as status
     from clock, asked a
+   cross join lateral (select a.kind = 'event' and a.error is not null as is_refused) r
     left join held h on h.run = a.run
     left join lateral (
-     select is_done, until, value from {schema}.checkpoint
+     select is_done and not r.is_refused as is_done, until, value from {schema}.checkpoint
       where job = a.job and name = a.name and a.kind <> 'call' offset 0) c on true
     left join events v on v.run = a.run and v.name = a.name
     left join bunches b on b.job = a.job and b.bunch = a.name and a.kind = 'call'
@@ -75,8 +82,8 @@ with clock as materialized (
   select h.*, s.until, s.is_awaiting, s.error
     from held h
    cross join lateral (
-     select min(until) as until, bool_or(kind in ('event', 'call')) as is_awaiting, bool_and(status = 'open') as is_open,
-            max(error) as error
+     select min(least(until, look_at)) as until, bool_or(kind in ('event', 'call')) as is_awaiting, bool_and(status = 'open') as is_open,
+            max(error) filter (where kind = 'retry') as error
        from found where run = h.run) s
    where s.is_open
 ), gone as (
@@ -113,15 +120,15 @@ with clock as materialized (
   insert into {schema}.checkpoint as c
          (job, name, kind, place, code, written_at, until, is_done, failures, value, error, branch)
   select job, name, case kind when 'retry' then 'step' else kind end, place, code,
-         clock.now + coalesce(turn - 1, 0) * interval '1 microsecond', case when status = 'open' then until end, status <> 'open',
-         coalesce(failures, 0), payload,
-         case when status = 'late' then jsonb_build_object('code', 'timeout') when kind = 'retry' then error::jsonb end, branch
+         clock.now + coalesce(turn - 1, 0) * interval '1 microsecond', case when status = 'open' or kind = 'event' then until end,
+         status <> 'open', coalesce(failures, 0), case when status = 'open' then refused else payload end,
+         case status when 'late' then jsonb_build_object('code', 'timeout') when 'open' then error::jsonb end, branch
     from found, clock
    where kind <> 'call' and status in ('done', 'late', 'open')
   on conflict (job, name) do update
      set is_done = excluded.is_done, written_at = excluded.written_at, until = excluded.until,
          failures = excluded.failures, value = excluded.value, error = excluded.error
-   where not c.is_done
+   where not c.is_done or (c.job, c.name) in (select job, name from found where is_refused)
 ), counted as (
   insert into {schema}.tally (minute, outcome, queue, kind, runs, run_time)
   select date_trunc('minute', clock.now), t.outcome, t.queue, t.kind, t.runs, t.run_time

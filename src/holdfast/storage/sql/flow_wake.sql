@@ -1,7 +1,7 @@
 -- Do what wake-ups ask for: note the ends of children in their flows' checkpoints, give events to the flows that wait for
 -- them, move flows whose wait is over to ready, wake their queues. Asked after flow_wake_take, in the same transaction.
 -- An event goes to every flow that waits for its key at this moment, and there to the first wait for it; if none does, it
--- is kept for the first that asks.
+-- is kept for the first that asks. A wait keeps its time: the flow may refuse what it is given, see flow_wait.
 -- Locks waiting rows; a flow that was cancelled, expired or timed out meanwhile is not there any more, and its event stays.
 -- Answers how many flows were woken, and the children of flows that have ended without them, to be cancelled.
 with clock as materialized (
@@ -54,7 +54,7 @@ with clock as materialized (
   delete from {schema}.wait where job = any(array(select job from woken))
 ), delivered as (
   update {schema}.checkpoint c
-     set is_done = true, written_at = clock.now, until = null, value = e.payload
+     set is_done = true, written_at = clock.now, value = e.payload, error = null
     from by_event e, clock
    where c.ctid = e.place and e.job in (select job from woken)
 ), consumed as (
