@@ -9,6 +9,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from holdfast.ambient_connection import no_ambient_connection
+from holdfast.domain.duration import compact
+from holdfast.interrupts import interrupts, next_interrupt_calls
+from holdfast.telemetry.log import say
 from holdfast.worker.worker import Worker
 
 _log = logging.getLogger("holdfast.worker")
@@ -29,14 +32,18 @@ async def run_until_stopped(worker: Worker) -> None:
         for number in _SIGNALS:
             loop.remove_signal_handler(number)
 
-    def ask() -> None:
+    def ask(number: signal.Signals) -> None:
+        if not worker.stopping.draining.is_set():
+            # Who pressed Ctrl-C looks on; SIGTERM is what every deployment sends.
+            level = logging.WARNING if number == signal.SIGINT else logging.INFO
+            _say_waiting(worker, level, "; a second signal gives it back at once")
         worker.stopping.ask()
         if worker.stopping.hurried.is_set():
             leave()
 
     if is_main:
         for number in _SIGNALS:
-            loop.add_signal_handler(number, ask)
+            loop.add_signal_handler(number, ask, number)
     # What was imported lives as long as this: looking through all of it for garbage, again and again, would
     # take an eighth of the time of a busy worker. Nearly as much goes where garbage is looked for after every
     # 700 objects, of which fifty jobs under way consist. Who has chosen a number keeps it.
@@ -70,7 +77,58 @@ async def worker_running(worker: Worker) -> AsyncIterator[Worker]:
     finally:
         started.cancel()
         worker.stopping.ask()
+        await _drained(worker, task)
+
+
+async def _drained(worker: Worker, task: "asyncio.Task[None]") -> None:
+    """Whoever is cancelled while it waits, as by Ctrl-C, is in a hurry: what runs is given back at once, and
+    only then left. Cancelled once more, it leaves everything as it is, for others to rescue.
+    """
+    told = interrupts()
+    loop = asyncio.get_running_loop()
+    level = logging.INFO if told == "not ours" else logging.WARNING
+    _say_waiting(worker, level, _HINTS[told])
+    hurried: asyncio.CancelledError | None = None
+
+    def hurry() -> None:
+        loop.call_soon_threadsafe(worker.stopping.ask)
+
+    # One that has not started yet may wait for a database that says nothing: there is nothing to give back.
+    with next_interrupt_calls(hurry, is_taken=told == "one" and worker.started.is_set()):
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError as cancelled:
+            hurried = cancelled
+            worker.stopping.ask()
+            if not worker.started.is_set():
+                task.cancel()
         await task
+    if hurried is not None:
+        raise hurried
+
+
+_HINTS = {
+    "none yet": "; Ctrl-C gives it back at once",
+    "one": "; Ctrl-C again gives it back at once",
+    "not ours": "",
+}
+_MOST_KINDS = 5
+
+
+def _say_waiting(worker: Worker, level: int, hint: str) -> None:
+    """At once. Where nobody has set up a log Python shows warnings on stderr."""
+    kinds = worker.running_kinds()
+    if not kinds:
+        return
+    shown = [kind if count == 1 else f"{kind} ({count})" for kind, count in kinds.most_common(_MOST_KINDS)]
+    more = [f"{len(kinds) - _MOST_KINDS} more"] if len(kinds) > _MOST_KINDS else []
+    say(
+        _log,
+        level,
+        f"stopping: waits up to {compact(worker.grace)} for what runs here{hint}",
+        jobs=kinds.total(),
+        kinds=", ".join(shown + more),
+    )
 
 
 def _tell_of_an_early_end(task: "asyncio.Task[None]") -> None:

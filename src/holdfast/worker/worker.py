@@ -4,7 +4,8 @@ import asyncio
 import logging
 import os
 import socket
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
 from functools import partial
@@ -89,6 +90,7 @@ class Worker:
         self._extras = extras or Extras()
         self._left_behind = {} if left_behind is None else left_behind
         self._id: int | None = None
+        self._held: Mapping[int, Held] = {}
         self._lease: Lease | None = None
         self._beginning_anew: asyncio.Task[None] | None = None
         self._telling: set[asyncio.Task[None]] = set()
@@ -99,6 +101,15 @@ class Worker:
     def id(self) -> int | None:
         """Who we are in the database; None before the start and while a lost identity is being replaced."""
         return self._id
+
+    @property
+    def grace(self) -> timedelta:
+        """How long what runs may go on when this is told to stop."""
+        return self._options.grace
+
+    def running_kinds(self) -> Counter[str]:
+        """How many jobs of each kind are under way here."""
+        return Counter(held.row.kind for held in self._held.values())
 
     async def run(self) -> None:
         """Until `stopping` is asked to drain. Nothing claimed is forgotten on the way out."""
@@ -150,6 +161,7 @@ class Worker:
                 fetcher = self._fetcher(hot, slots, places, attempts=attempts, settler=settler, leader=leader)
                 keeper = self._keeper(connections.leases, attempts, fetcher, wake_ups)
                 self._keeper_now, self._attempts, self._fetcher_now = keeper, attempts, fetcher
+                self._held = attempts.held
                 connections.notifier.nearby = tell_ourselves
                 async with listener:
                     self._subscribe(listener, fetcher, leader, keeper)
