@@ -7,11 +7,12 @@ import psycopg
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 MILLION = 1_000_000
 TOUCHED = 20_000
+NOTICES = 100_000
 
 # Statistics are made on purpose here: nobody else may make them meanwhile.
 _QUIET = [
     f"alter table holdfast.{table} set (autovacuum_enabled = off)"
-    for table in ("job", "ready_0", "ready_1", "ready_2", "ready_3", "scheduled", "ledger", "dead", "lease")
+    for table in ["job", "ready_0", "ready_1", "ready_2", "ready_3", "scheduled", "ledger", "dead", "lease", "notice"]
 ]
 
 # Indexes are built after the rows, which is many times faster; and what is only looked up by key needs a wide
@@ -78,10 +79,20 @@ select id % 50 + 1, id, nextval('holdfast.run'), '2026-01-01Z', '2026-01-01 01:0
   from holdfast.job where id > 3000000;
 """
 
+# Ends that nobody has told of: of kinds that a worker knows, and of one that no worker knows any more.
+_NOTICES = f"""
+insert into holdfast.notice
+       (job, run, at, created_at, said_at, outcome, attempt, max_attempts, priority, kind, queue)
+select n, n, timestamptz '2026-01-01Z' - n * interval '1 second', '2026-01-01Z',
+       case when n % 2 = 0 then timestamptz '2026-01-01Z' - n * interval '10 seconds' end, 'failed', 1, 1, 5,
+       (array['a kind of long ago', 'mail', 'pay'])[n % 3 + 1], 'default'
+  from generate_series(1, {NOTICES}) n;
+"""
+
 
 def fill(connection: psycopg.Connection) -> None:
     connection.execute("set maintenance_work_mem = '256MB'")
     connection.execute("set synchronous_commit = off")
-    for part in (*_QUIET, _JOBS, _READY, _SCHEDULED, _FINISHED, _RUNNING):
+    for part in (*_QUIET, _JOBS, _READY, _SCHEDULED, _FINISHED, _RUNNING, _NOTICES):
         connection.execute(part)
     connection.execute("analyze")

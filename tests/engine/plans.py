@@ -57,6 +57,17 @@ class Plan:
     def blocks(self) -> int:
         return sum(_own_blocks(node) for node in self.nodes)
 
+    @property
+    def heaviest(self) -> list[str]:
+        """The nodes that touched most, for whoever reads why a guard has failed."""
+        heavy = sorted(self.nodes, key=_own_blocks, reverse=True)[:6]
+        return [
+            f"{_own_blocks(node)} blocks: {node['Node Type']} {node.get('Index Name', '')} "
+            f"{node.get('Relation Name', '')}, {node['Actual Rows']:g} rows in {node['Actual Loops']} loops, "
+            f"{node.get('Index Cond', '')} {node.get('Filter', '')}"
+            for node in heavy
+        ]
+
     def _done(self) -> Iterator[dict[str, Any]]:
         return (node for node in self.nodes if node["Actual Loops"])
 

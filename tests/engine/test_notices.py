@@ -57,8 +57,8 @@ def test_a_job_that_is_forgotten_at_its_end_is_told_of_all_the_same(engine: Engi
     worker = hearing(engine, cancelled=["mail"])
     [taken] = engine.run(notices.take_notices(SCHEMA, worker=worker, kinds=["mail"]))
     assert (taken.job, taken.outcome, taken.queue, taken.max_attempts) == (job, "cancelled", "default", 20)
-    assert engine.run(notices.drop_notices(SCHEMA, [taken])) == [taken.run]
-    assert engine.run(notices.drop_notices(SCHEMA, [taken])) == []
+    assert engine.run(notices.drop_notice(SCHEMA, taken)) == [taken.run]
+    assert engine.run(notices.drop_notice(SCHEMA, taken)) == []
 
 
 def test_what_nobody_takes_within_ten_minutes_is_said_once_and_kept_for_a_worker_to_come(

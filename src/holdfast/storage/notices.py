@@ -53,17 +53,12 @@ def take_notices(
     schema: Schema, *, worker: int, kinds: Sequence[str], limit: int = BATCH
 ) -> Statement[Notice]:
     """Take notices of these kinds. They are this worker's for as long as it lives."""
-    return _TAKE.with_params(schema, worker=worker, kinds=list(kinds), limit=limit)
+    return _TAKE.with_params(schema, worker=worker, kinds=sorted(set(kinds)), limit=limit)
 
 
-def drop_notices(schema: Schema, notices: Sequence[Notice]) -> Statement[int]:
-    """Their hooks were called: delete them."""
-    return _DROP.with_params(
-        schema,
-        kinds=[notice.kind for notice in notices],
-        jobs=[notice.job for notice in notices],
-        runs=[notice.run for notice in notices],
-    )
+def drop_notice(schema: Schema, notice: Notice) -> Statement[int]:
+    """Its hooks were called: delete it."""
+    return _DROP.with_params(schema, kind=notice.kind, job=notice.job, run=notice.run)
 
 
 def overdue_notices(

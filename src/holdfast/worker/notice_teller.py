@@ -11,7 +11,7 @@ from collections.abc import Callable
 from holdfast.errors import DatabaseError, JobEnded
 from holdfast.postgres.database import Database
 from holdfast.postgres.schema import Schema
-from holdfast.storage.notices import Notice, drop_notices, take_notices
+from holdfast.storage.notices import Notice, drop_notice, take_notices
 from holdfast.storage.runs import ClaimRow
 from holdfast.worker.context import Context
 from holdfast.worker.held import Held, Stop
@@ -79,7 +79,7 @@ class NoticeTeller:
                 )
             else:
                 await self._tell(worker, notice)
-            await self._database.run(drop_notices(self._schema, [notice]))
+            await self._database.run(drop_notice(self._schema, notice))
         return len(taken)
 
     async def _tell(self, worker: int, notice: Notice) -> None:

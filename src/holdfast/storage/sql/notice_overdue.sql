@@ -5,17 +5,17 @@ with clock as materialized (
   select coalesce(%(now)s::timestamptz, statement_timestamp()) as now
 ), late as materialized (
   select n.ctid as place
-    from {schema}.notice n, clock
-   where n.said_at is null and n.at <= clock.now - %(patience)s::interval
+    from {schema}.notice n
+   where n.said_at is null and n.at <= (select now from clock) - %(patience)s::interval
      and not exists (select from {schema}.worker w where w.id = n.teller and w.lost_at is null)
-   order by n.at
+   order by n.said_at, n.at
    limit %(limit)s::int
      for update of n skip locked
 ), old as materialized (
   select n.ctid as place
-    from {schema}.notice n, clock
-   where n.said_at <= clock.now - %(keep)s::interval
-   order by n.said_at
+    from {schema}.notice n
+   where n.said_at <= (select now from clock) - %(keep)s::interval
+   order by n.said_at, n.at
    limit %(limit)s::int
      for update of n skip locked
 ), dropped as (
