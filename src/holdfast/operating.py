@@ -21,17 +21,30 @@ _BATCH = 1_000
 
 @dataclass(frozen=True, slots=True)
 class QueueStatus:
-    """A queue that is paused, or that a live worker serves."""
+    """A queue that is paused, that a live worker serves, or that has jobs.
+
+    `waiting` jobs are ready to run; they are counted up to 10,000, `has_more_waiting` says that there are
+    more. `oldest_age` is how long ago the oldest of them was enqueued. `workers` serve it now.
+    """
 
     name: str
     workers: int
     paused_at: datetime | None
     paused_until: datetime | None
     note: str | None
+    waiting: int = 0
+    has_more_waiting: bool = False
+    running: int = 0
+    oldest_age: timedelta | None = None
 
     @property
     def is_paused(self) -> bool:
         return self.paused_at is not None
+
+    @property
+    def waiting_text(self) -> str:
+        """For people: `17`, or `10,000+`."""
+        return f"{self.waiting:,}{'+' if self.has_more_waiting else ''}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +90,18 @@ class QueueOperators:
     def resume_sync(self, queue: str, *, conn: object = None) -> bool:
         return self._connections.hold_sync(self._resume(queue), conn)
 
-    async def list(self, *, conn: object = None) -> Queues:
-        """Those that are paused or served, by name."""
-        return await self._connections.hold(self._list(), conn)
+    async def list(
+        self, *, after: QueueStatus | None = None, limit: int = 1_000, conn: object = None
+    ) -> Queues:
+        """Those that are paused, are served or have jobs, by name; the next page begins `after` the last of
+        this one. Of a queue whose jobs are all delayed it knows only if one is among the next 1,000.
+        """
+        return await self._connections.hold(self._list(after, limit), conn)
 
-    def list_sync(self, *, conn: object = None) -> Queues:
-        return self._connections.hold_sync(self._list(), conn)
+    def list_sync(
+        self, *, after: QueueStatus | None = None, limit: int = 1_000, conn: object = None
+    ) -> Queues:
+        return self._connections.hold_sync(self._list(after, limit), conn)
 
     def _pause(self, queue: str, note: str | None, until: Until | None) -> Conversation[QueueStatus]:
         moment = until if isinstance(until, datetime) else None
@@ -92,16 +111,33 @@ class QueueOperators:
         )
         if not paused:
             raise InvalidInput(f"until is {until}, which has passed: give a time to come, or a length")
-        known = yield from self._list()
-        workers = sum(status.workers for status in known if status.name == queue)
-        return QueueStatus(queue, workers, *paused[0][1:])
+        [row] = yield from ask(operators.queues(self._schema, name=queue))
+        _, at, end, why = paused[0]
+        return _status(row._replace(paused_at=at, paused_until=end, note=why))
 
     def _resume(self, queue: str) -> Conversation[bool]:
         return bool((yield from ask(operators.resume(self._schema, queue=queue))))
 
-    def _list(self) -> Conversation[Queues]:
-        rows = yield from ask(operators.queues(self._schema))
-        return [QueueStatus(*row) for row in rows]
+    def _list(self, after: object, limit: int) -> Conversation[Queues]:
+        if after is not None and not isinstance(after, QueueStatus):
+            raise InvalidInput(f"after is {after!r}: give a QueueStatus, the last of the page before")
+        last = None if after is None else after.name
+        rows = yield from ask(operators.queues(self._schema, after=last, limit=limit))
+        return [_status(row) for row in rows]
+
+
+def _status(row: operators.QueueRow) -> QueueStatus:
+    return QueueStatus(
+        row.queue,
+        row.workers,
+        row.paused_at,
+        row.paused_until,
+        row.note,
+        waiting=min(row.waiting, operators.QUEUE_CAP),
+        has_more_waiting=row.waiting > operators.QUEUE_CAP,
+        running=row.running,
+        oldest_age=row.oldest_age,
+    )
 
 
 class DeadOperators:

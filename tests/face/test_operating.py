@@ -1,5 +1,6 @@
 """`app.queues` and `app.dead`: pausing, and looking after what failed for good."""
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 
 import psycopg
@@ -59,6 +60,52 @@ async def test_a_pause_until_a_time_that_has_passed_changes_nothing_of_a_queue_t
                 await app.queues.pause("mail", until=datetime(2020, 1, 1, tzinfo=UTC))
             assert await app.queues.list() == [before]
             await app.queues.resume("mail")
+
+
+async def test_every_queue_is_listed_that_has_jobs_or_a_worker(
+    app: App, work: Job[[int], int], dsn: str
+) -> None:
+    """Waiting, parked, running and delayed jobs."""
+    await app.enqueue_many(work.using(queue="many").call(number) for number in range(10_001))
+    await work.using(queue="later", delay="1h").enqueue(1)
+    await work.using(queue="parked").enqueue(1)
+    with psycopg.connect(dsn) as connection:
+        connection.execute("update holdfast.ready set segment = 9 where queue = 'parked'")
+        connection.execute(
+            "update holdfast.job set created_at = created_at - interval '1 h' where queue = 'parked'"
+        )
+    async with app.worker(queues={"mail": 1}):
+        known = {queue.name: queue for queue in await app.queues.list()}
+    assert {name: (queue.workers, queue.waiting_text) for name, queue in known.items()} == {
+        "later": (0, "0"),
+        "mail": (1, "0"),
+        "many": (0, "10,000+"),
+        "parked": (0, "1"),
+    }
+    assert (known["many"].waiting, known["many"].has_more_waiting) == (10_000, True)
+    assert known["parked"].oldest_age is not None
+    assert known["parked"].oldest_age > timedelta(hours=1)
+    assert known["mail"].oldest_age is None
+    first, *rest = await app.queues.list()
+    assert [queue.name for queue in app.queues.list_sync(after=first, limit=1)] == [rest[0].name]
+    with pytest.raises(InvalidInput, match="give a QueueStatus"):
+        await app.queues.list(after="mail")  # type: ignore[arg-type]  # as an untyped caller may
+
+
+async def test_running_jobs_are_counted_by_queue(app: App) -> None:
+    running, over = asyncio.Event(), asyncio.Event()
+
+    @app.job(queue="mail")
+    async def hold() -> None:
+        running.set()
+        await over.wait()
+
+    async with app.worker():
+        await hold.enqueue()
+        await asyncio.wait_for(running.wait(), 20)
+        [mail] = await app.queues.list()
+        assert (mail.name, mail.running, mail.waiting) == ("mail", 1, 0)
+        over.set()
 
 
 def test_a_pause_on_the_callers_transaction_is_rolled_back_with_it(blocking_app: App, dsn: str) -> None:

@@ -23,6 +23,7 @@ from holdfast.storage.statements import statement
 
 _ASKS = 5
 NOTE_LIMIT = 1_000
+QUEUE_CAP = 10_000
 
 
 class Answered(NamedTuple):
@@ -45,6 +46,9 @@ class QueueRow(NamedTuple):
     paused_at: datetime | None
     paused_until: datetime | None
     note: str | None
+    waiting: int
+    running: int
+    oldest_age: timedelta | None
 
 
 class DeadJob(NamedTuple):
@@ -248,9 +252,23 @@ def resume(schema: Schema, *, queue: str, now: datetime | None = None) -> Statem
     return _RESUME.with_params(schema, queue=queue, now=now)
 
 
-def queues(schema: Schema, *, now: datetime | None = None) -> Statement[QueueRow]:
-    """Queues that are paused or served."""
-    return _QUEUE_LIST.with_params(schema, now=now)
+def queues(
+    schema: Schema,
+    *,
+    name: str | None = None,
+    after: str | None = None,
+    limit: int = 1_000,
+    cap: int = QUEUE_CAP + 1,
+    now: datetime | None = None,
+) -> Statement[QueueRow]:
+    """A page of the queues that are paused, are served or have jobs, by name; or one of them. Waiting jobs
+    are counted up to `cap`.
+    """
+    for given in (name, after):
+        if given is not None:
+            check_name("queue", given)
+    check_limit(limit)
+    return _QUEUE_LIST.with_params(schema, name=name, after=after, limit=limit, cap=cap, now=now)
 
 
 def dead_jobs(
