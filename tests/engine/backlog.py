@@ -12,7 +12,18 @@ NOTICES = 100_000
 # Statistics are made on purpose here: nobody else may make them meanwhile.
 _QUIET = [
     f"alter table holdfast.{table} set (autovacuum_enabled = off)"
-    for table in ["job", "ready_0", "ready_1", "ready_2", "ready_3", "scheduled", "ledger", "dead", "lease", "notice"]
+    for table in [
+        "job",
+        "ready_0",
+        "ready_1",
+        "ready_2",
+        "ready_3",
+        "scheduled",
+        "ledger",
+        "dead",
+        "lease",
+        "notice",
+    ]
 ]
 
 # Indexes are built after the rows, which is many times faster; and what is only looked up by key needs a wide

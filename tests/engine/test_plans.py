@@ -128,7 +128,7 @@ GUARDS = {
         chores.promote(SCHEMA, limit=100, now=NOW), 3_000, "scheduled_run_at", "job_pkey"
     ),
     "expire of 50": guard(
-        chores.expire(SCHEMA, limit=50, now=NOW), 3_500, *READY_DEADLINE, "scheduled_deadline", "job_pkey"
+        chores.expire(SCHEMA, limit=50, now=NOW), 4_000, *READY_DEADLINE, "scheduled_deadline", "job_pkey"
     ),
     "rescue of 100": guard(
         first(chores.rescue(SCHEMA, luck=0.5, limit=100)), 1_500, "lease_pkey", "job_pkey"
