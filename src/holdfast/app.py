@@ -39,7 +39,7 @@ from holdfast.worker.kind import ErrorHook, Hook, Hooks, Kind
 from holdfast.worker.notifier import wishes
 from holdfast.worker.options import WorkerOptions
 from holdfast.worker.ownership import is_inside_committing_block
-from holdfast.worker.queue_choice import remarks, slots_for
+from holdfast.worker.queue_choice import QueuesAsked, read_queues, remarks
 from holdfast.worker.worker import Worker
 
 _log = logging.getLogger("holdfast.worker")
@@ -269,34 +269,43 @@ class App(Declaring):
     async def run_worker(
         self,
         *,
-        queues: Mapping[str, int] | None = None,
+        queues: QueuesAsked | None = None,
+        slots: Mapping[str, int] | None = None,
         grace: Length | None = None,
         options: WorkerOptions | None = None,
     ) -> None:
         """Run jobs until SIGTERM or SIGINT: the first drains, the second stops at once.
 
-        `queues`: how many jobs of each may run at once, by default 100 of every queue that this app's jobs
-        name. `grace`: how long they may go on when told to stop, by default "30s". Or `options` for all.
+        `queues`: exactly these, with how many jobs of each may run at once, or only their names; by default
+        every queue that this app's jobs name. `slots`: how many jobs of a queue may run at once where
+        `queues` does not say it; by default those of the app, else 100. `grace`: how long they may go on when
+        told to stop, by default "30s". Or `options` for all.
         """
-        _check_said_once(queues, grace, options)
+        _check_said_once(queues, slots, grace, options)
         with no_ambient_connection():
-            await run_until_stopped(await self._worker(queues, grace, options))
+            await run_until_stopped(await self._worker(queues, grace, options, slots=slots))
 
     @asynccontextmanager
     async def worker(
         self,
         *,
-        queues: Mapping[str, int] | None = None,
+        queues: QueuesAsked | None = None,
+        slots: Mapping[str, int] | None = None,
         grace: Length | None = None,
         options: WorkerOptions | None = None,
     ) -> AsyncIterator[Worker]:
         """A worker beside something else, such as in a web app's lifespan; drained when the block ends."""
-        _check_said_once(queues, grace, options)
-        async with worker_running(await self._worker(queues, grace, options)) as worker:
+        _check_said_once(queues, slots, grace, options)
+        async with worker_running(await self._worker(queues, grace, options, slots=slots)) as worker:
             yield worker
 
     async def _worker(
-        self, queues: Mapping[str, int] | None, grace: Length | None, options: WorkerOptions | None
+        self,
+        queues: QueuesAsked | None,
+        grace: Length | None,
+        options: WorkerOptions | None,
+        *,
+        slots: Mapping[str, int] | None = None,
     ) -> Worker:
         import asyncio
 
@@ -309,8 +318,8 @@ class App(Declaring):
             raise InvalidInput(
                 "this app has no jobs: decorate a function with @app.job, and import its module"
             )
-        chosen = self._worker_options(queues, grace) if options is None else options
-        for remark in remarks(chosen.queues, self.own_queues, self.slots):
+        chosen = self._worker_options(queues, slots, grace) if options is None else options
+        for remark in remarks(chosen.queues, self.own_queues, self.slots, slots or {}):
             _log.warning("%s", remark)
         return Worker(
             await asyncio.to_thread(self._connections.dsn),
@@ -344,9 +353,11 @@ class App(Declaring):
         """The queues that this app's jobs are declared with."""
         return list(dict.fromkeys(kind.policy.queue for kind in self.kinds.values()))
 
-    def _worker_options(self, queues: Mapping[str, int] | None, grace: Length | None) -> WorkerOptions:
+    def _worker_options(
+        self, queues: QueuesAsked | None, slots: Mapping[str, int] | None, grace: Length | None
+    ) -> WorkerOptions:
         return WorkerOptions(
-            queues=slots_for(self.own_queues, self.slots) if queues is None else queues,
+            queues=read_queues(self.own_queues if queues is None else queues, self.slots | read_slots(slots)),
             grace="30s" if grace is None else grace,
         )
 
@@ -390,8 +401,11 @@ class App(Declaring):
         self._connections.close_blocking()
 
 
-def _check_said_once(queues: object, grace: object, options: object) -> None:
+def _check_said_once(queues: object, slots: object, grace: object, options: object) -> None:
     if options is not None and not isinstance(options, WorkerOptions):
         raise InvalidInput(f"options is {options!r}: give WorkerOptions(…), or leave it out")
-    if options is not None and (queues is not None or grace is not None):
-        raise InvalidInput("queues and grace are part of WorkerOptions: give them there, or give no options")
+    if options is not None and any(given is not None for given in (queues, slots, grace)):
+        raise InvalidInput(
+            "queues, slots and grace are part of WorkerOptions, as queues={…} and grace=…: give them there, "
+            "or give no options"
+        )

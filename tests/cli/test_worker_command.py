@@ -336,6 +336,13 @@ def test_a_wrong_list_of_queues_is_a_usage_error(queues: str, expected: str, cap
     assert expected in err
 
 
+def test_slots_without_a_number_are_a_usage_error(capsys: Captured) -> None:
+    assert main(["worker", "-A", "shop:app", "--slots", "pdf"]) == 2
+    err = capsys.readouterr().err
+    assert "Invalid value for '--slots'" in err
+    assert "'pdf': give a whole number of jobs at once, such as mail=20" in err
+
+
 @pytest.mark.parametrize(
     ("option", "value"),
     [("--grace", "30"), ("--lease", "500ms"), ("--processes", "0"), ("--log-level", "loud")],

@@ -15,7 +15,7 @@ from holdfast.cli.logs import LogFormat, set_up_logging
 from holdfast.cli.options import length
 from holdfast.cli.supervised import Supervised
 from holdfast.cli.supervisor import Supervisor
-from holdfast.cli.working import SLOTS, Wishes, work
+from holdfast.cli.working import Wishes, work
 from holdfast.domain.duration import compact
 from holdfast.errors import InvalidInput
 from holdfast.settings import VARIABLE
@@ -27,22 +27,23 @@ _LEVELS = ("debug", "info", "warning", "error")
 _SHORTEST_LEASE = timedelta(seconds=1)
 
 
-def _queues(ctx: click.Context, param: click.Parameter, value: str | None) -> Mapping[str, int] | None:
-    """`mail=20,default` as a mapping; a queue without a number has 100 slots."""
+def _queues(ctx: click.Context, param: click.Parameter, value: str | None) -> Mapping[str, int | None] | None:
+    """`mail=20,default` as a mapping; None for a queue without a number, where one may be left out."""
     if value is None:
         return None
-    queues: dict[str, int] = {}
+    queues: dict[str, int | None] = {}
     for part in value.split(","):
         name, equals, slots = (piece.strip() for piece in part.partition("="))
-        if equals and not (slots.isascii() and slots.isdigit()):
+        is_left_out = not equals and param.name == "queues"
+        if not is_left_out and not (slots.isascii() and slots.isdigit()):
             raise click.BadParameter(
                 f"{part.strip()!r}: give a whole number of jobs at once, such as mail=20", ctx, param
             )
         if name in queues:
             raise click.BadParameter(f"queue {name!r} is named twice", ctx, param)
-        queues[name] = int(slots) if equals else SLOTS
+        queues[name] = int(slots) if equals else None
     try:
-        WorkerOptions(queues=queues)
+        WorkerOptions(queues={name: 1 if number is None else number for name, number in queues.items()})
     except InvalidInput as error:
         raise click.BadParameter(str(error), ctx, param) from None
     return queues
@@ -64,7 +65,7 @@ def _lease(ctx: click.Context, param: click.Parameter, value: str) -> timedelta:
     "--queues",
     callback=_queues,
     metavar="NAME[=N],…",
-    help="Which queues, and how many jobs of each run at once in a process (100 if not said): "
+    help="Which queues, and how many jobs of each run at once in a process (as --slots says, else 100): "
     "mail=20,default.  [default: the queues of the app's jobs]",
 )
 @click.option(
@@ -120,7 +121,7 @@ def worker(
     ctx: click.Context,
     *,
     reference: str,
-    queues: Mapping[str, int] | None,
+    queues: Mapping[str, int | None] | None,
     slots: Mapping[str, int] | None,
     processes: int,
     children: int | None,
@@ -175,7 +176,8 @@ def _command(reference: str, wishes: Wishes) -> list[str]:
     """
     command = [sys.executable, "-m", "holdfast.cli", "worker", "-A", reference]
     if wishes.queues:
-        command += ["-q", ",".join(f"{name}={slots}" for name, slots in wishes.queues.items())]
+        asked = wishes.queues.items()
+        command += ["-q", ",".join(name if slots is None else f"{name}={slots}" for name, slots in asked)]
     if wishes.slots:
         command += ["--slots", ",".join(f"{name}={slots}" for name, slots in wishes.slots.items())]
     command += ["--grace", compact(wishes.grace), "--lease", compact(wishes.lease)]

@@ -25,8 +25,6 @@ from holdfast.worker.queue_choice import slots_for
 from holdfast.worker.stopping import Stopping
 from holdfast.worker.worker import Worker
 
-SLOTS = 100
-
 _log = logging.getLogger("holdfast.worker")
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -39,9 +37,11 @@ _HURRIED_SECONDS = 0.5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wishes:
-    """What the command line asks of a worker; no queues: those of the app's own jobs."""
+    """What the command line asks of a worker; no queues: those of the app's own jobs. A queue without a
+    number has the slots that are set for it.
+    """
 
-    queues: Mapping[str, int] | None
+    queues: Mapping[str, int | None] | None
     slots: Mapping[str, int] | None = None
     grace: timedelta
     lease: timedelta
@@ -49,10 +49,11 @@ class Wishes:
     children: int | None = None
 
     def options(self, app: App) -> WorkerOptions:
-        own = slots_for(app.own_queues, {**app.slots, **(self.slots or {})})
+        slots = {**app.slots, **(self.slots or {})}
+        asked = {name: number for name, number in (self.queues or {}).items() if number is not None}
         standard = WorkerOptions()
         return WorkerOptions(
-            queues=self.queues or own or standard.queues,
+            queues=slots_for(self.queues or app.own_queues, slots | asked) or standard.queues,
             grace=self.grace,
             beats=Beats(self.lease, self.lease / _BEATS_IN_A_LEASE),
             leader_lease=min(standard.leader_lease, self.lease),
@@ -71,7 +72,7 @@ async def _work(app: App, wishes: Wishes, supervised: Supervised | None) -> None
     # Not `async with app:`, which would open connections that a worker has no use for.
     async with AsyncExitStack() as stack:
         stack.push_async_callback(app.close)
-        worker = await app._worker(None, wishes.grace, options)  # noqa: SLF001  # its face
+        worker = await app._worker(None, wishes.grace, options, slots=wishes.slots)  # noqa: SLF001  # its face
         with Ending(worker.stopping, wishes.grace, supervised):
             watching = asyncio.create_task(_watch(app, worker, options, wishes, supervised))
             try:

@@ -3,7 +3,12 @@
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 
+from holdfast.errors import InvalidInput
+
 SLOTS = 100
+
+QueuesAsked = Mapping[str, int] | Iterable[str]
+"""Queues with how many of their jobs may run at once, or only their names."""
 
 
 def slots_for(queues: Iterable[str], slots: Mapping[str, int]) -> dict[str, int]:
@@ -11,22 +16,38 @@ def slots_for(queues: Iterable[str], slots: Mapping[str, int]) -> dict[str, int]
     return {queue: slots.get(queue, SLOTS) for queue in queues}
 
 
-def remarks(served: Iterable[str], named: Iterable[str], slots: Mapping[str, int]) -> list[str]:
-    """`named` are the queues of the app's jobs."""
+def read_queues(queues: object, slots: Mapping[str, int]) -> Mapping[str, int]:
+    """What a caller has asked for: a mapping as it is, names with the slots that are set for them."""
+    if isinstance(queues, Mapping):
+        return queues
+    if isinstance(queues, str) or not isinstance(queues, Iterable):
+        raise InvalidInput(f'queues is {queues!r}: give {{"mail": 20, "pdf": 2}}, or names, ["mail", "pdf"]')
+    return slots_for(queues, slots)
+
+
+def remarks(
+    served: Iterable[str],
+    named: Iterable[str],
+    slots_of_app: Mapping[str, int],
+    slots_of_worker: Mapping[str, int],
+) -> list[str]:
+    """`named` are the queues of the app's jobs: the app may set slots of each, also for other workers."""
     served, named = set(served), set(named)
     said = [
-        f'no job of this app names the queue "{queue}"{_near(queue, named)}'
+        f'no job of this app names the queue "{queue}"{near(queue, named)}'
         for queue in sorted(served - named)
     ]
+    unserved = (slots_of_app.keys() - named) | slots_of_worker.keys()
     said += [
-        f'slots are set for the queue "{queue}", which this worker does not serve{_near(queue, served)}'
-        for queue in sorted(slots.keys() - served)
+        f'slots are set for the queue "{queue}", which this worker does not serve{near(queue, served)}'
+        for queue in sorted(unserved - served)
     ]
     if left_out := sorted(named - served):
         said.append("queues of this app that this worker leaves out: " + ", ".join(left_out))
     return said
 
 
-def _near(queue: str, others: set[str]) -> str:
-    near = get_close_matches(queue, sorted(others), n=1)
-    return f'; did you mean "{near[0]}"?' if near else ""
+def near(name: str, others: Iterable[str]) -> str:
+    """The one that was meant, perhaps; as the end of a sentence."""
+    found = get_close_matches(name, sorted(others), n=1)
+    return f'; did you mean "{found[0]}"?' if found else ""
