@@ -116,6 +116,10 @@ class Path:
             if place.number is not None and name not in self._seen
         )
 
+    def recorded(self, name: str) -> Recorded | None:
+        """As it was when the run began."""
+        return self._recorded.get(name)
+
     def gather(self, lane: str) -> int:
         """The number of the next gather in a lane."""
         self._gathers[lane] += 1

@@ -49,6 +49,7 @@ class Flows:
             if isinstance(end, Suspended) and end.is_settled:
                 # The attempt has ended by our own commit; what it came to is in the ledger.
                 context._is_completed, context._own_outcome = True, end.outcome  # noqa: SLF001  # its other half
+                context._own_wait = end.waiting, end.failure  # noqa: SLF001  # as above
                 return None
             if end is not None:
                 wish = Snooze(timedelta()) if isinstance(end, Suspended) else end.wish

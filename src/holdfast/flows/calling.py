@@ -73,8 +73,14 @@ async def outcomes_of(replay: Replay, children: Sequence[Child[Any]], *, is_eage
             _check_the_same(replay, records[name], name, child)
     new = [(name, child.job) for name, child in zip(names, children, strict=True) if name not in records]
     if new:
-        await replay.recorder.call(replay.fence, new, bunch=names[0], place=arrived[0][1], code=replay.code)
+        begun = await replay.recorder.call(
+            replay.fence, new, bunch=names[0], place=arrived[0][1], code=replay.code
+        )
+    else:
+        begun = []
     if new or not all(records[name].is_done for name in names):
+        under_way = [record.child for record in records.values() if record.child and not record.is_done]
+        replay.children[names[0]] = under_way + begun
         await replay.wait_until_over(replay.wait(names[0], "call", Place(), is_eager=is_eager))
         records = await replay.records()
     left = [record.child for name in names if not (record := records[name]).is_done and record.child]
@@ -101,6 +107,7 @@ async def result_of(
     elif record.child != child:
         raise replay.path.diverged(f'"{name}" was recorded as job {record.child}, and is job {child} now')
     if record is None or not record.is_done:
+        replay.children[name] = [child]
         await replay.wait_until_over(replay.wait(name, "call", place))
         record = (await replay.records())[name]
     if typed is not None and record.error is None:

@@ -4,6 +4,7 @@ must not hold them up.
 
 from datetime import timedelta
 
+from holdfast.domain.failure import Failure
 from holdfast.domain.outcome import Released
 from holdfast.errors import ServerUnable
 from holdfast.worker.asks import Ask, CameTo, Snooze
@@ -13,11 +14,19 @@ _PAUSE = timedelta(seconds=2)
 
 class Suspended(BaseException):
     """The run waits, and its lease is gone. `is_settled` is False when it is to end instead: it was
-    cancelled, or its deadline has passed.
+    cancelled, or its deadline has passed. `waiting` says for what, and `failure` what is to be tried again.
     """
 
-    def __init__(self, *, is_settled: bool, outcome: str = "snoozed") -> None:
+    def __init__(
+        self,
+        *,
+        is_settled: bool,
+        outcome: str = "snoozed",
+        waiting: str | None = None,
+        failure: Failure | None = None,
+    ) -> None:
         self.is_settled, self.outcome = is_settled, outcome
+        self.waiting, self.failure = waiting, failure
         super().__init__("the flow waits: let this pass")
 
 

@@ -17,6 +17,7 @@ from holdfast.flows.machine import Done, Next, Step
 from holdfast.flows.machine_steps import MachineSignature, StepKind
 from holdfast.flows.recorder import AWAY, lost
 from holdfast.flows.steps import Steps
+from holdfast.flows.waits_shown import moment
 from holdfast.postgres.database import Database
 from holdfast.postgres.schema import Schema
 from holdfast.storage.flows import Fence
@@ -112,6 +113,9 @@ class Machines:
         if answer == "moved":
             # The attempt has ended by our own commit; what it came to is in the ledger.
             context._is_completed, context._own_outcome = True, "snoozed"  # noqa: SLF001  # its other half
+            if asked.delay:
+                until = moment(held.row.started_at + held.took, asked.delay)
+                context._own_wait = f"until {until} ({asked.next_name})", None  # noqa: SLF001  # as above
             self._notifier.tell({LEADER if asked.delay else held.queue})
             return
         held.is_completing = False

@@ -70,8 +70,9 @@ class Recorder:
         bunch: str,
         place: Place,
         code: int | None,
-    ) -> None:
+    ) -> list[int]:
         """Begin children, a chunk at a time: those of a chunk that was written are known to the next run."""
+        begun: list[int] = []
         for first in range(0, len(jobs), CHUNK):
             chunk = jobs[first : first + CHUNK]
             statement = flows.call(
@@ -84,9 +85,12 @@ class Recorder:
                 code=code,
                 branch=place.branch,
             )
-            if not await self._run(statement):
+            ids = await self._run(statement)
+            if not ids:
                 raise lost(fence, f'begin "{chunk[0][0]}"')
+            begun += ids
             self._tell(wishes(job for _, job in chunk))
+        return begun
 
     async def adopt(self, fence: Fence, child: int, name: str, *, place: Place, code: int | None) -> None:
         statement = flows.adopt(

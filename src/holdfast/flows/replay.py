@@ -14,6 +14,7 @@ from holdfast.flows.ends import Interrupted, Suspended
 from holdfast.flows.inside import step_around
 from holdfast.flows.recorder import Recorder
 from holdfast.flows.steps import Again, Final, Open, after_failure, failure_of
+from holdfast.flows.waits_shown import failure_among, shown
 from holdfast.storage.flows import Fence, Wait, Waited, WaitKind, Writing
 from holdfast.worker.held import Held
 
@@ -31,6 +32,8 @@ class Replay:
         self._task = asyncio.current_task()
         self._unkept: list[Writing] = []
         self._end: Suspended | None = None
+        self.children: dict[str, list[int]] = {}
+        """The jobs that a call, named as its wait is, waits for: to be told."""
 
     async def arrive(self, name: str, kind: str, *, is_new: bool = False) -> tuple[Recorded | None, Place]:
         """At the next thing to do: what is known of it, and its place in the path."""
@@ -158,7 +161,10 @@ class Replay:
         statuses = {answer.status for answer in answers}
         if "waiting" in statuses:
             outcome = "retried" if any(wait.error for wait in waits if wait.kind == "retry") else "snoozed"
-            self._end = Suspended(is_settled=True, outcome=outcome)
+            waiting = shown(waits, self.path, self.children, self._held.row.started_at + self._held.took)
+            self._end = Suspended(
+                is_settled=True, outcome=outcome, waiting=waiting, failure=failure_among(waits)
+            )
             raise self._end
         self._held.is_completing = False
         if "stop" in statuses:

@@ -26,13 +26,16 @@ class AttemptStarted(PerJob, frozen=True):
 
 
 class AttemptEnded(PerJob, frozen=True):
-    """An attempt was settled. `outcome` is what the ledger says: succeeded, retried, failed, …"""
+    """An attempt was settled. `outcome` is what the ledger says: succeeded, retried, failed, … A flow that
+    goes to wait says for what, in words: `for packed:42`.
+    """
 
     of: AttemptFact
     outcome: str
     took: timedelta
     failure: Failure | None = None
     delay: timedelta | None = None
+    waiting: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

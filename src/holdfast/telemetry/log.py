@@ -59,7 +59,8 @@ class EventLog:
                 level = _level(event)
                 if logger.isEnabledFor(level):
                     facts = {**_of(event.of), **_ending(event)}
-                    say(logger, level, f"attempt {event.outcome}", _traceback(event), **facts)
+                    waiting = event.waiting and f", waiting {escaped(event.waiting)}"
+                    say(logger, level, f"attempt {event.outcome}", _traceback(event), waiting, **facts)
             case LeaseLost():
                 _line(
                     logging.WARNING, f"lease lost, could not {event.doing}{_AT_LEAST_ONCE}", **_of(event.of)
@@ -187,6 +188,8 @@ def _ending(event: AttemptEnded) -> dict[str, object]:
     if event.failure is not None:
         facts["code"] = event.failure.code
         facts["error"] = _first_line(event.failure)
+    if event.waiting is not None:
+        facts["waiting"] = event.waiting
     return facts
 
 
@@ -220,16 +223,23 @@ def _line(level: int, message: str, **facts: object) -> None:
 
 
 def say(
-    to: logging.Logger, level: int, message: str, traceback: str | None = None, /, **facts: object
+    to: logging.Logger,
+    level: int,
+    message: str,
+    traceback: str | None = None,
+    more: str | None = None,
+    /,
+    **facts: object,
 ) -> None:
     """A line with facts: as key=value in text, as members in JSON. A traceback comes below the text, each of
-    its lines indented, so that none passes for a line of the log; in JSON it is a member.
+    its lines indented, so that none passes for a line of the log; in JSON it is a member. `more` is added to
+    the message of the text alone.
     """
     if not to.isEnabledFor(level):
         return
     text = key_values(facts)
     record = to.makeRecord(
-        to.name, level, __file__, 0, "%s: %s" if text else "%s%s", (message, text), None, "say"
+        to.name, level, __file__, 0, "%s: %s" if text else "%s%s", (message + (more or ""), text), None, "say"
     )
     told: dict[str, object] = {"event": message, **facts}
     vars(record)["holdfast"] = told
@@ -244,7 +254,7 @@ def key_values(facts: Mapping[str, object]) -> str:
     return " ".join(
         f"{name.removesuffix('_ms')}={_value(_shown(name, value, facts))}"
         for name, value in facts.items()
-        if value is not None and name != "max_attempts"
+        if value is not None and name not in ("max_attempts", "waiting")
     )
 
 

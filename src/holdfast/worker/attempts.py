@@ -309,7 +309,8 @@ class Attempts:
         if outcome == "succeeded":
             self._say_succeeded(held, context)
         else:
-            self._emitter.emit(AttemptEnded(held.fact, outcome, held.took))
+            waiting, failure = context._own_wait  # noqa: SLF001  # as above
+            self._emitter.emit(AttemptEnded(held.fact, outcome, held.took, failure, waiting=waiting))
             self._wake(LEADER)
 
     def _say_succeeded(self, held: Held, context: Context) -> None:

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from holdfast.codec.signature import Encoded
-from holdfast.domain.failure import storable
+from holdfast.domain.failure import Failure, storable
 from holdfast.domain.json_text import flaw
 from holdfast.errors import InvalidInput
 from holdfast.worker.held import Held, Stop
@@ -51,6 +51,8 @@ class Context:
     _own_result: Encoded | None = None
     _own_outcome = "succeeded"
     """What the ledger says of a run that was settled by its own commit."""
+    _own_wait: tuple[str | None, Failure | None] = (None, None)
+    """For what it waits, in words, and what has failed and is tried again then."""
 
     def __init__(
         self,
