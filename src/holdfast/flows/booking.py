@@ -59,6 +59,7 @@ class Booking:
         try:
             await self._begin()
         except BaseException as error:
+            mark_outage(error)
             await self._roll_back(error)
             raise
         connection: psycopg.AsyncConnection[Any] = self._connection

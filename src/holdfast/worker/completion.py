@@ -9,10 +9,9 @@ from holdfast.domain.transition import Complete
 from holdfast.errors import InvalidInput, LeaseLost
 from holdfast.postgres.blocking import BlockingDatabase
 from holdfast.postgres.borrowed import run_on, run_on_blocking
-from holdfast.postgres.borrowed.misfit import told
+from holdfast.postgres.borrowed.outage import is_outage_of
 from holdfast.postgres.database import Database
 from holdfast.postgres.schema import Schema
-from holdfast.postgres.sqlstate import is_data_code
 from holdfast.postgres.statement import Statement
 from holdfast.storage.runs import Retention, Settled, Settlement, settle
 from holdfast.worker.ownership import committing, committing_blocking
@@ -25,12 +24,20 @@ NO_RESULT = "completed_in_transaction"
 
 def mark_outage(error: BaseException) -> None:
     """An error of the connection's own library stays as it is, for the handler; but who judges the attempt
-    must know that the commit met a database in trouble, and not a mistake of the handler's.
+    must know that the beginning or the commit met a database in trouble, and not a mistake of the handler's.
     """
-    code, _ = told(error)
-    if code is not None and not is_data_code(code):
+    if is_outage_of(error):
         with suppress(AttributeError):
             error.holdfast_outage = True  # type: ignore[attr-defined]  # read by judging
+
+
+@contextmanager
+def _outages_marked() -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:
+        mark_outage(error)
+        raise
 
 
 class Completion:
@@ -61,7 +68,8 @@ class Completion:
         async with AsyncExitStack() as stack:
             stack.enter_context(self._alone())
             block = committing(self._connection, self._database, self._complete)
-            connection = await stack.enter_async_context(block)
+            with _outages_marked():
+                connection = await stack.enter_async_context(block)
             self._async_stack = stack.pop_all()
         return connection
 
@@ -82,7 +90,8 @@ class Completion:
         with ExitStack() as stack:
             stack.enter_context(self._alone())
             block = committing_blocking(self._connection, self._blocking, self._complete_blocking)
-            connection = stack.enter_context(block)
+            with _outages_marked():
+                connection = stack.enter_context(block)
             self._stack = stack.pop_all()
         return connection
 
@@ -122,10 +131,10 @@ class Completion:
         held = self._context._held  # noqa: SLF001  # the other half of one idea
         held.is_completing = True
         try:
-            yield
-        except BaseException as error:
+            with _outages_marked():
+                yield
+        except BaseException:
             held.is_completing = False
-            mark_outage(error)
             raise
         self._context._is_completed = True  # noqa: SLF001  # the other half of one idea
 

@@ -1,0 +1,41 @@
+"""Whether an error of any library says that the database is in trouble, and not what was sent to it."""
+
+from collections.abc import Iterator
+
+from holdfast.errors import HoldfastError
+from holdfast.postgres.borrowed.misfit import told
+from holdfast.postgres.sqlstate import is_data_code
+
+_DEPTH = 5
+# The names that PEP 249 gives to a connection that broke, of whichever library, and asyncpg's for one that
+# broke between two of its steps. Errors with a code are judged by it. asyncpg's error for a value that it
+# cannot encode is one of these, too, and a ValueError.
+_BROKEN = frozenset({"OperationalError", "InterfaceError", "InternalError", "InternalClientError"})
+# SQLAlchemy's, for whatever is sent on a connection that it knows to be broken.
+_INVALIDATED = "8s2b"
+
+
+def is_outage_of(error: BaseException) -> bool:
+    """Of an error that a statement of ours, or the commit after it, has met on a borrowed connection."""
+    if isinstance(error, HoldfastError):
+        return False
+    code, _ = told(error)
+    if code is not None:
+        return not is_data_code(code)
+    chain = list(_chain(error))
+    return any(map(_is_broken, chain)) and not any(isinstance(each, ValueError) for each in chain)
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    current: BaseException | None = error
+    for _ in range(_DEPTH):
+        if current is None:
+            return
+        yield current
+        current = getattr(current, "orig", None) or current.__cause__
+
+
+def _is_broken(error: BaseException) -> bool:
+    if isinstance(error, OSError) or getattr(error, "code", None) == _INVALIDATED:
+        return True
+    return any(each.__name__ in _BROKEN for each in type(error).__mro__)
