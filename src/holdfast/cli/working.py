@@ -17,6 +17,7 @@ from holdfast.app import App
 from holdfast.cli.supervised import FINISHED, HURRY, STARTED, Supervised
 from holdfast.domain.duration import compact
 from holdfast.errors import DatabaseError
+from holdfast.postgres.failure_log import FailureLog
 from holdfast.storage.idleness import is_idle
 from holdfast.telemetry.log import say
 from holdfast.worker.keeper import Beats
@@ -87,21 +88,24 @@ async def _watch(
     await worker.started.wait()
     if supervised is not None:
         supervised.say(STARTED)
+    failures = FailureLog(_log, "looking whether any job is left (--once)")
     while wishes.once and not worker.stopping.draining.is_set():
-        if worker.id is not None and await _is_idle(app, worker.id, options):
+        if worker.id is not None and await _is_idle(app, worker.id, options, failures):
             if supervised is not None:
                 supervised.say(FINISHED)
             worker.stopping.draining.set()
         await asyncio.sleep(_LOOK_SECONDS)
 
 
-async def _is_idle(app: App, worker: int, options: WorkerOptions) -> bool:
+async def _is_idle(app: App, worker: int, options: WorkerOptions, failures: FailureLog) -> bool:
     try:
         question = is_idle(app.schema, worker=worker, queues=tuple(options.queues), kinds=tuple(app.kinds))
-        return (await app.run(question))[0]
+        answer = (await app.run(question))[0]
     except DatabaseError as error:
-        _log.debug("looking for jobs waits for the database: %s", error)
+        failures.failed(error)
         return False
+    failures.worked()
+    return answer
 
 
 class Ending:
