@@ -69,6 +69,20 @@ def pay_once_in_a_thread(ctx: Context, number: int) -> None:
     note(ctx)
 
 
+def blocked_at_first(ctx: Context) -> None:
+    """A hook that blocks the event loop until the test opens its gate: the other runs wait behind it."""
+    note(ctx, "held up")
+    deadline = time.monotonic() + 60
+    while not is_open("hook") and time.monotonic() < deadline:
+        time.sleep(0.02)
+
+
+@app.job(on_lost="fail", on_start=blocked_at_first)
+async def pay_once_behind_a_hook(ctx: Context, number: int) -> None:
+    note(ctx)
+    await leave_effect(ctx)
+
+
 @app.job(retry=SHORT)
 async def wait_then_pay(ctx: Context, gate: str) -> None:
     """Runs until the test opens its gate, then leaves its effect."""

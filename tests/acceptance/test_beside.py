@@ -76,15 +76,16 @@ async def test_two_workers_in_one_process_share_the_work_and_one_leads(dsn: str,
 
 
 async def test_a_worker_that_cannot_start_says_why(server_dsn: str) -> None:
-    async with App(server_dsn) as app:
+    app = App(server_dsn)
 
-        @app.job
-        async def never() -> None:
-            pass
+    @app.job
+    async def never() -> None:
+        pass
 
-        with pytest.raises(SchemaOutdated, match="holdfast migrate"):
-            async with working(app):
-                pytest.fail("the block must not be entered")
+    with pytest.raises(SchemaOutdated, match="holdfast migrate"):
+        async with working(app):
+            pytest.fail("the block must not be entered")
+    await app.close()
 
 
 @pytest.mark.requirement("S2.18", "S3.8")

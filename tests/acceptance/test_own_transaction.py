@@ -149,12 +149,17 @@ async def test_a_run_that_was_taken_away_inside_gets_lease_lost_and_writes_nothi
                 raise
 
         # Beats are so rare that it is the fence, not the heartbeat, that finds out.
-        async with working(app, lease=60, beat=20, is_leading_allowed=False):
+        async with working(app, lease=60, beat=20, is_leading_allowed=False) as first:
+
+            def has_been_taken_over() -> bool:
+                # More than once: its first beat may still be under way.
+                books.run("update holdfast.worker set expires_at = now() where id = %s", first.id)
+                return books.finished() == 1
+
             handle = await slow.enqueue()
             await inside.wait()
-            books.run("update holdfast.worker set expires_at = now()")
             async with working(app):
-                await books.all_finished(1)
+                await until(has_been_taken_over, "another worker has run it")
                 taken.set()
                 await until(lambda: seen, "the first run is refused")
     assert str(seen[0]).startswith(f"job {handle.id} was taken away")
