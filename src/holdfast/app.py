@@ -185,8 +185,7 @@ class App(Declaring):
         here = self._connections.opened_blocking()
         is_told = here.notifier.may_ride()
         rows = hold_blocking(enqueue_many(self.schema, (call.job,), notify=is_told), here.database.run)
-        if not is_told:
-            here.notifier.tell(wishes((call.job,)))
+        here.notifier.tell(wishes((call.job,)), has_ridden=is_told)
         return self._handles([call.kind], rows)[0]
 
     def _handles(self, kinds: Sequence[Kind], rows: Sequence[Enqueued]) -> list[Handle[Any]]:
@@ -330,6 +329,8 @@ class App(Declaring):
             version=__version__,
             extras=self._extras(),
             left_behind=self._left_behind,
+            availability=self._connections.availability,
+            nearby=self._connections.nearby,
         )
 
     def _extras(self) -> Extras:

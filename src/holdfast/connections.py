@@ -25,6 +25,7 @@ from holdfast.postgres.options import PoolOptions
 from holdfast.postgres.schema import Schema
 from holdfast.settings import Embedded, Server, read_target
 from holdfast.storage.migrations import known_version, packaged
+from holdfast.worker.nearby_workers import NearbyWorkers
 from holdfast.worker.notifier import HINTS, BlockingNotifier, Notifier
 
 R = TypeVar("R")
@@ -50,8 +51,10 @@ class Connections:
     given: str | None = field(repr=False)  # may hold a password
     schema: Schema
     options: PoolOptions
+    nearby: NearbyWorkers = field(default_factory=NearbyWorkers)
     _server: EmbeddedServer | None = None
     _dsn: Dsn | None = None
+    _availability: Availability | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _loops: dict[asyncio.AbstractEventLoop, "asyncio.Task[_Async]"] = field(default_factory=dict)
     _blocking: _Blocking | None = None
@@ -62,6 +65,15 @@ class Connections:
             if self._dsn is None:
                 self._dsn = self._find()
             return self._dsn
+
+    @property
+    def availability(self) -> Availability:
+        """Of all pools of this App and its workers in this process, which tell of an outage together."""
+        dsn = self.dsn()
+        with self._lock:
+            if self._availability is None:
+                self._availability = Availability.of(dsn)
+            return self._availability
 
     async def opened(self) -> _Async:
         """For this event loop, opened by the first caller while the others wait."""
@@ -82,10 +94,10 @@ class Connections:
 
     def opened_blocking(self) -> _Blocking:
         warn_on_a_loop()
-        dsn = self.dsn()
+        dsn, availability = self.dsn(), self.availability
         with self._lock:
             if self._blocking is None:
-                self._blocking = self._open_blocking(dsn)
+                self._blocking = self._open_blocking(dsn, availability)
             return self._blocking
 
     def chosen(self, conn: object, on_none: Callable[[], None] = lambda: None) -> object:
@@ -137,6 +149,7 @@ class Connections:
             blocking, self._blocking = self._blocking, None
             server, self._server = self._server, None
             self._dsn = None if server is not None else self._dsn
+            self._availability = None
         if blocking is not None:
             blocking.notifier.finish()
             blocking.hints.close()
@@ -146,7 +159,7 @@ class Connections:
 
     async def _open(self) -> _Async:
         dsn = await asyncio.to_thread(self.dsn)
-        together = Availability.of(dsn)
+        together = self.availability
         async with AsyncExitStack() as unless_it_works:
             database = Database(dsn, self.options, purpose="app", availability=together)
             await unless_it_works.enter_async_context(database)
@@ -157,11 +170,10 @@ class Connections:
             hints = Database(dsn, HINTS, purpose="notifier", availability=together)
             await unless_it_works.enter_async_context(hints)
             unless_it_works.pop_all()
-        notifier = Notifier(hints, self.schema)
+        notifier = Notifier(hints, self.schema, self.nearby)
         return _Async(database, hints, notifier, Enqueuer(database, self.schema, notifier))
 
-    def _open_blocking(self, dsn: Dsn) -> _Blocking:
-        together = Availability.of(dsn)
+    def _open_blocking(self, dsn: Dsn, together: Availability) -> _Blocking:
         with ExitStack() as unless_it_works:
             database = BlockingDatabase(dsn, self.options, purpose="app", availability=together)
             unless_it_works.callback(database.close)
@@ -171,7 +183,7 @@ class Connections:
             judge(found, known=known, schema=self.schema.name)
             unless_it_works.pop_all()
         hints = BlockingDatabase(dsn, HINTS, purpose="notifier", availability=together)
-        return _Blocking(database, hints, BlockingNotifier(hints, self.schema))
+        return _Blocking(database, hints, BlockingNotifier(hints, self.schema, self.nearby))
 
     def _forget_ended_loops(self) -> None:
         """Their connections went with them. Over a copy, as other threads open and close here too."""

@@ -114,8 +114,7 @@ class Enqueuer:
         names = wishes(jobs)
         is_told = self._notifier.may_ride(names)
         rows = await self._database.run(enqueue(self._schema, jobs, notify=is_told))
-        if not is_told:
-            self._notifier.tell(names)
+        self._notifier.tell(names, has_ridden=is_told)
         return rows
 
 

@@ -51,9 +51,28 @@ async def test_retries_and_snoozes_of_the_leaders_own_process_do_not_wait_for_a_
         async with working(app, poll=3600, lease=60, beat=20, leader_lease=30) as worker:
             await leads(books, worker)
             handle = await come_again.enqueue()
-            worker._fetcher_now.wake()  # an enqueue is found by polling
             assert await handle.result(SOON) == 2
     assert books.outcomes(handle.id) == ["snoozed", "retried", "succeeded"]
+
+
+@pytest.mark.usefixtures("no_listen")
+@pytest.mark.requirement("S2.19")
+async def test_what_the_workers_own_process_enqueues_does_not_wait_for_a_poll(dsn: str, books: Books) -> None:
+    async with App(dsn) as app:
+
+        @app.job
+        async def note() -> None: ...
+
+        async with working(app, poll=3600, lease=60, beat=20, leader_lease=30) as worker:
+            await leads(books, worker)
+            for _ in range(3):
+                await (await note.enqueue()).result(SOON)
+                await (await note.using(delay="100ms").enqueue()).result(SOON)
+                [handle] = await app.enqueue_many([note.call()])
+                await handle.result(SOON)
+                await (await asyncio.to_thread(note.enqueue_sync)).result(SOON)
+                [handle] = await asyncio.to_thread(app.enqueue_many_sync, [note.call()])
+                await handle.result(SOON)
 
 
 @pytest.mark.usefixtures("no_listen")

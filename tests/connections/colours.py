@@ -56,11 +56,17 @@ def _run_together(database: BlockingDatabase, statements: Sequence[Statement[T]]
 
 @asynccontextmanager
 async def opened(colour: Colour, dsn: str, options: PoolOptions | None = None) -> AsyncIterator[Either]:
-    if colour == "async":
-        async with Database(dsn, options) as database:
+    async with entered(Database(dsn, options) if colour == "async" else BlockingDatabase(dsn, options)) as it:
+        yield it
+
+
+@asynccontextmanager
+async def entered(database: Database | BlockingDatabase) -> AsyncIterator[Either]:
+    if isinstance(database, Database):
+        async with database:
             yield Either(database)
         return
-    blocking = BlockingDatabase(dsn, options)
+    blocking = database
     await asyncio.to_thread(blocking.open)
     try:
         yield Either(blocking)

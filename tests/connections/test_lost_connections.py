@@ -6,12 +6,17 @@ from time import monotonic
 
 import pytest
 
-from connections.colours import BACKEND, Colour, asking, opened
+from connections.colours import BACKEND, Colour, asking, entered, opened
 from connections.conftest import Observer, until
 from holdfast.errors import ConnectionFailed, ConnectionLost
+from holdfast.postgres.availability import Availability
+from holdfast.postgres.blocking import BlockingDatabase
+from holdfast.postgres.database import Database
+from holdfast.postgres.dsn import Dsn
 from holdfast.postgres.embedded import EmbeddedServer
 from holdfast.postgres.embedded.postmaster import StopMode
 from holdfast.postgres.options import PoolOptions
+from holdfast.postgres.pooler import Pooler
 from support.proxy import Proxy
 from support.servers import restart, start_again, stop_now
 
@@ -136,6 +141,31 @@ async def test_a_server_that_stays_away_is_said_to_be_away_and_then_found_again(
     assert len(lines()) == 2
 
 
+async def test_a_pooler_that_lets_clients_in_while_its_server_is_away_is_one_outage(
+    colour: Colour, dsn: str, lines: Lines
+) -> None:
+    """Logging in proves nothing there: only an answer does."""
+    async with Proxy.before(dsn) as proxy:
+        front = Dsn.parse(proxy.dsn(dsn))
+        together = Availability.of(front)
+        together.behind(Pooler.TRANSACTION_POOLER)
+        kind = Database if colour == "async" else BlockingDatabase
+        options = PoolOptions(pool_timeout="3s", pool_max_conns=2)
+        async with entered(kind(front, options, availability=together)) as database:
+            await database.run(BACKEND)
+            said = len(lines())  # that it is behind a pooler
+            proxy.only_log_in()
+            for _ in range(3):
+                with pytest.raises((ConnectionLost, ConnectionFailed)):
+                    await database.run_one(BACKEND)
+            await proxy.until(lambda: proxy.since.connections >= 3)
+            proxy.pass_through()
+            assert await database.run_one(BACKEND)
+            [lost, back] = lines()[said:]
+    assert "lost, reconnecting" in lost
+    assert "is back after" in back
+
+
 async def test_a_connection_cut_by_the_network_is_replaced(colour: Colour, dsn: str) -> None:
     async with Proxy.before(dsn) as proxy, opened(colour, proxy.dsn(dsn)) as database:
         await database.spread(3)
@@ -210,3 +240,21 @@ async def test_a_session_that_the_server_ended_by_its_rules_is_replaced_without_
         await observer.until("select not exists (select from pg_stat_activity where pid = %s)", backend)
         assert await database.run_one(BACKEND) != backend
     assert lines() == []
+
+
+@pytest.mark.requirement("S4.21")
+async def test_a_silence_that_one_pool_knows_of_cuts_the_waits_of_others(colour: Colour, dsn: str) -> None:
+    async with Proxy.before(dsn) as proxy:
+        front = Dsn.parse(proxy.dsn(dsn))
+        together = Availability.of(front)
+        kind = Database if colour == "async" else BlockingDatabase
+        async with entered(kind(front, PoolOptions(reply_timeout="1h"), availability=together)) as database:
+            await database.run(BACKEND)
+            proxy.black_hole()
+            waiting = asyncio.create_task(database.run_one(BACKEND))
+            await proxy.request_swallowed()
+            together.fell_silent(monotonic())
+            with pytest.raises(ConnectionLost):
+                await asyncio.wait_for(waiting, 30)
+            proxy.pass_through()
+            assert await database.run_one(BACKEND)

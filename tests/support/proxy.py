@@ -22,6 +22,7 @@ from dataclasses import dataclass
 
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+_READY = b"Z\0\0\0\5I"  # ReadyForQuery, with which logging in ends
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)  # SO_LINGER with no time: close sends RST and drops what is queued
 
 
@@ -29,6 +30,7 @@ class _Fault(enum.Enum):
     NONE = enum.auto()
     BLACK_HOLE = enum.auto()
     SWALLOW_REPLIES = enum.auto()
+    ONLY_LOG_IN = enum.auto()
 
 
 @dataclass(slots=True)
@@ -98,6 +100,10 @@ class Proxy:
     def swallow_replies(self) -> None:
         """Requests reach the server; what it answers never arrives."""
         self._switch(_Fault.SWALLOW_REPLIES)
+
+    def only_log_in(self) -> None:
+        """As a pooler whose server is away: clients are let in, and cut off when they ask for something."""
+        self._switch(_Fault.ONLY_LOG_IN)
 
     def latency(self, seconds: float) -> None:
         """Hand on what is read this much later, each way."""
@@ -212,6 +218,10 @@ class Proxy:
                 raise
             if self._latency:
                 await asyncio.sleep(self._latency)
+            if what == "replies":
+                link.is_logged_in = link.is_logged_in or data.endswith(_READY)
+            elif self._fault is _Fault.ONLY_LOG_IN and link.is_logged_in:
+                raise ConnectionResetError
             lost = lost or link.is_broken or self._swallows(what)
             if not data:
                 break
@@ -241,6 +251,7 @@ class _Link:
 
     sockets: list[socket.socket]
     is_broken: bool = False
+    is_logged_in: bool = False
 
     def break_off(self) -> None:
         """Nothing is handed on from now on, not even what was read a moment ago; closing sends RST."""

@@ -53,7 +53,7 @@ class Availability:
 
     @classmethod
     def of(cls, dsn: Dsn) -> "Availability":
-        """For one pool, or for several that whoever reads the log takes for one."""
+        """For one pool, or for several that a reader of the log takes for one."""
         return cls(dsn.where, dsn.without_secrets)
 
     @property
@@ -80,6 +80,11 @@ class Availability:
         for pool in list(self._on_silence):
             pool.silent_since(since)
 
+    @property
+    def pooler(self) -> Pooler | None:
+        """What one pool has found between us and Postgres, so that the others need not look."""
+        return self._pooler
+
     def behind(self, pooler: Pooler) -> None:
         """What was found between us and Postgres."""
         if pooler is not self._pooler:
@@ -90,7 +95,7 @@ class Availability:
         return ConnectionFailed(f"no connection to {self._where} within {seconds:g} s: {self.reason}")
 
     def works(self) -> None:
-        """A new connection was made."""
+        """A new connection was made, and if there was a loss, something was answered on it."""
         if self._lost_at is not None:
             seconds = monotonic() - self._lost_at
             self._lost_at = None

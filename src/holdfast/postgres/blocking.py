@@ -181,9 +181,7 @@ class BlockingDatabase:
         quieten_pool()
         conninfo = self.dsn.conninfo(self._purpose)
         try:
-            # In a thread, since the caller's may be one that runs a loop.
-            with ThreadPoolExecutor(1) as thread:
-                pooler = thread.submit(lambda: asyncio.run(find_pooler(conninfo))).result()
+            pooler = self._availability.pooler or _find_pooler(conninfo)
         except psycopg.Error as error:
             raise connection_failed(error, self.dsn) from error
         self._availability.behind(pooler)
@@ -192,6 +190,12 @@ class BlockingDatabase:
         pool.open()
         weakref.finalize(self, _close_at_exit, pool, os.getpid())
         return _Opened(pool, session)
+
+
+def _find_pooler(conninfo: str) -> Pooler:
+    """In a thread, since the caller's may be one that runs a loop."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(lambda: asyncio.run(find_pooler(conninfo))).result()
 
 
 @dataclass(frozen=True, slots=True)

@@ -97,7 +97,13 @@ class BlockingPool:
         except BaseException:
             self._pool.close(CLOSE_SECONDS)
             raise
+        self._availability.tell_of_silence(self)
         self._keeper.start()
+
+    def silent_since(self, since: float) -> None:  # noqa: ARG002  # what began before then is over soonest
+        """The keeper's next tick cuts what waits for long enough; what lies idle is not lent again."""
+        self._distrusted_until = monotonic()
+        self._watchdog.hasten(CHECK_SECONDS)
 
     def close(self) -> None:
         """Connections that are lent out are closed when they come back."""
@@ -247,7 +253,8 @@ class BlockingPool:
     def _configure(self, connection: BlockingPooledConnection) -> None:
         connection.life = Life.begin(self._settings)
         try:
-            if self._session.opening:
+            # A pooler lets us in whether or not its server is there: only an answer ends a loss.
+            if self._session.opening or self._availability.is_lost:
                 with self._watchdog.replies_within(connection, CHECK_SECONDS):
                     connection.execute(self._session.opening)
         except psycopg.Error as error:

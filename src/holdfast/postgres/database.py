@@ -76,7 +76,7 @@ class Database:
         quieten_pool()
         conninfo = self.dsn.conninfo(self._purpose)
         try:
-            self.pooler = await find_pooler(conninfo)
+            self.pooler = self._availability.pooler or await find_pooler(conninfo)
         except psycopg.Error as error:
             raise connection_failed(error, self.dsn) from error
         self._availability.behind(self.pooler)

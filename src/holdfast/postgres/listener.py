@@ -8,7 +8,7 @@ import asyncio
 import random
 import secrets
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from types import TracebackType
@@ -24,6 +24,7 @@ from holdfast.postgres.listener_health import ListenerHealth, Standing
 from holdfast.postgres.subscriptions import Callback, Subscription, Subscriptions
 
 Connect = Callable[[], Awaitable[psycopg.AsyncConnection[Any]]]
+Notify = Callable[[str], Awaitable[object]]
 
 
 _BACKOFF = Exponential(timedelta(milliseconds=100), cap=timedelta(seconds=5))
@@ -57,8 +58,11 @@ class Listener:
         ping_timeout: timedelta = timedelta(seconds=5),
         verify: bool = True,
         verify_again: timedelta = timedelta(minutes=5),
+        notify: Notify | None = None,
     ) -> None:
-        """With `verify`, each new connection must hear a notification sent over a second, short-lived one."""
+        """With `verify`, each new connection must hear a notification that is sent over another one: by
+        `notify`, or else over a second, short-lived one.
+        """
         self._connect: Connect | None = connect
         self._backoff = backoff
         self._connect_timeout = connect_timeout
@@ -66,6 +70,8 @@ class Listener:
         self._ping_timeout = ping_timeout
         self._verify = verify
         self._verify_again = verify_again
+        self._notify = notify
+        self._doubted_at = float("-inf")
         self._stirred = asyncio.Event()
         self._subscriptions = Subscriptions(self._stirred)
         self._standing = Standing()
@@ -90,6 +96,7 @@ class Listener:
 
     async def __aenter__(self) -> Self:
         if self._connect is not None:
+            self._loop = asyncio.get_running_loop()
             self._task = asyncio.create_task(self._run(self._connect), name="holdfast listener")
         return self
 
@@ -104,6 +111,17 @@ class Listener:
     def subscribe(self, channel: str, callback: Callback) -> Subscription:
         """Call back with each `Notified` and `Gap`, from the event loop, so quickly and without waiting."""
         return self._subscriptions.add(channel, callback)
+
+    def silent_since(self, since: float) -> None:  # noqa: ARG002  # what was heard later is known here
+        """From another thread: nothing came back from the server there, so it is asked here, too."""
+
+        def doubt() -> None:
+            self._doubted_at = self._loop.time()
+            self._stirred.set()
+
+        if self._task is not None:
+            with suppress(RuntimeError):  # the loop has ended
+                self._loop.call_soon_threadsafe(doubt)
 
     @property
     def health(self) -> ListenerHealth:
@@ -169,8 +187,12 @@ class Listener:
         """
         await line.listen([self._probe])
         self._is_probe_heard = False
-        async with self._line(connect, lambda *_: None, asyncio.Event()) as other:
-            await other.run(b"select pg_catalog.pg_notify($1, $2)", [self._probe.encode(), b""])
+        if self._notify is not None:
+            async with asyncio.timeout(self._connect_timeout.total_seconds()):
+                await self._notify(self._probe)
+        else:
+            async with self._line(connect, lambda *_: None, asyncio.Event()) as other:
+                await other.run(b"select pg_catalog.pg_notify($1, $2)", [self._probe.encode(), b""])
         if not await line.until(lambda: self._is_probe_heard):
             raise _Unheard("notifications do not arrive (a transaction-mode pooler?)")
         await line.unlisten([self._probe])
@@ -219,6 +241,8 @@ class Listener:
     async def _attend(self, line: Line) -> None:
         """Deliver until something else is to be done; after a silence make sure that the server is there."""
         ping_at = line.heard_at + self._ping_interval.total_seconds()
+        if line.heard_at < self._doubted_at:
+            ping_at = self._doubted_at
         try:
             async with asyncio.timeout_at(
                 min([ping_at, *(each.retry_at for each in self._refusals.values())])

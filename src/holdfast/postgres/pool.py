@@ -339,7 +339,8 @@ class Pool:
         connection.ear = Ear(connection)
         connection.raw = psycopg.AsyncRawCursor(connection)
         try:
-            if self._session.opening:
+            # A pooler lets us in whether or not its server is there: only an answer ends a loss.
+            if self._session.opening or self._availability.is_lost:
                 with replies_within(connection, CHECK_SECONDS):
                     await connection.execute(self._session.opening)
         except psycopg.Error as error:

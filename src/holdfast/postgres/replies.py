@@ -139,7 +139,7 @@ class Watchdog:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._watched: dict[int, tuple[float, Bound]] = {}
+        self._watched: dict[int, tuple[float, float, Bound]] = {}
 
     @contextmanager
     def replies_within(self, connection: _Connection, seconds: float) -> Iterator[Bound]:
@@ -150,7 +150,7 @@ class Watchdog:
         # A second descriptor: a failing statement closes the first one, whose number is soon another's.
         descriptor = os.dup(connection.fileno())
         with self._lock:
-            self._watched[descriptor] = (monotonic() + seconds, bound)
+            self._watched[descriptor] = (monotonic(), seconds, bound)
         try:
             yield bound
         finally:
@@ -158,11 +158,17 @@ class Watchdog:
                 del self._watched[descriptor]
             os.close(descriptor)
 
+    def hasten(self, seconds: float) -> None:
+        """What waits now has no more patience than this, counted from when it began."""
+        with self._lock:
+            for descriptor, (began, patience, bound) in self._watched.items():
+                self._watched[descriptor] = (began, min(patience, seconds), bound)
+
     def bite(self) -> None:
         now = monotonic()
         with self._lock:
-            for descriptor, (deadline, bound) in self._watched.items():
-                if now >= deadline:
+            for descriptor, (began, seconds, bound) in self._watched.items():
+                if now >= began + seconds:
                     bound.was_reached = True
                     _cut(descriptor)
 

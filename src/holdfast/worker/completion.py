@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.domain.transition import Complete
 from holdfast.errors import InvalidInput, LeaseLost
-from holdfast.postgres.blocking import BlockingDatabase
 from holdfast.postgres.borrowed import run_on, run_on_blocking
 from holdfast.postgres.borrowed.outage import is_outage_of
 from holdfast.postgres.database import Database
 from holdfast.postgres.schema import Schema
 from holdfast.postgres.statement import Statement
+from holdfast.postgres.thread_transactions import ThreadTransactions
 from holdfast.storage.runs import Retention, Settled, Settlement, settle
 from holdfast.worker.ownership import committing, committing_blocking
 
@@ -51,7 +51,7 @@ class Completion:
         connection: object,
         *,
         database: Database,
-        blocking: BlockingDatabase,
+        blocking: ThreadTransactions,
         schema: Schema,
         retention: Retention,
     ) -> None:

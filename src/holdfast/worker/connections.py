@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from typing import Final
 
 from holdfast.postgres.availability import Availability
 from holdfast.postgres.blocking import BlockingDatabase
@@ -10,45 +11,57 @@ from holdfast.postgres.database import Database
 from holdfast.postgres.dsn import Dsn
 from holdfast.postgres.options import PoolOptions
 from holdfast.postgres.schema import Schema
+from holdfast.postgres.thread_transactions import ThreadTransactions
 from holdfast.storage.session import SETTINGS
+from holdfast.worker.nearby_workers import NearbyWorkers
 from holdfast.worker.notifier import HINTS, Notifier
+
+_HOT: Final = 2
+_CALM: Final = 3
+OWN_CONNECTIONS: Final = _HOT + _CALM + 3
+"""The most that a worker has beside those of its handlers: hot and calm ones, and one each to keep its lease,
+to notify and to listen.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Connections:
-    """`hot` claims and settles, `calm` leads, `leases` keeps the lease from its thread. Handlers' own
-    transactions stay open for as long as a handler likes, so they have pools of their own, as large as the
-    connection string says, and without our planner settings.
+    """`hot` claims, settles and keeps the leadership: each of the three sends one statement at a time. `calm`
+    is for the leader's chores and for flows, of which none asks for a second connection while it has one.
+    `leases` keeps the lease from its thread. Handlers' own transactions stay open for as long as a handler
+    likes, so they have a pool of their own, as large as the connection string says, and without our planner
+    settings; plain functions use the same one from their threads.
     """
 
     hot: Database
     calm: Database
     leases: BlockingDatabase
     handlers: Database
-    handlers_blocking: BlockingDatabase
+    handlers_in_threads: ThreadTransactions
+    hints: Database
     notifier: Notifier
+    availability: Availability
 
     @classmethod
     @asynccontextmanager
-    async def opened(cls, dsn: Dsn, schema: Schema) -> "AsyncIterator[Connections]":
-        together = Availability.of(dsn)
-        two, few, none = (
-            PoolOptions(pool_min_conns=2, pool_max_conns=2),
-            PoolOptions(pool_min_conns=1, pool_max_conns=10),
-            PoolOptions(pool_min_conns=0),
-        )
+    async def opened(
+        cls, dsn: Dsn, schema: Schema, availability: Availability, nearby: NearbyWorkers
+    ) -> "AsyncIterator[Connections]":
+        def database(purpose: str, options: PoolOptions, session: dict[str, str] | None = None) -> Database:
+            return Database(dsn, options, purpose=purpose, session=session, availability=availability)
+
+        hot = database("worker", PoolOptions(pool_min_conns=_HOT, pool_max_conns=_HOT), SETTINGS)
+        calm = database("chores", PoolOptions(pool_min_conns=1, pool_max_conns=_CALM), SETTINGS)
+        handlers = database("handlers", PoolOptions(pool_min_conns=0))
+        hints = database("notifier", HINTS)
         prompt = PoolOptions(pool_min_conns=1, pool_max_conns=1, reply_timeout="5s", pool_timeout="5s")
-        hot = Database(dsn, two, purpose="worker", session=SETTINGS, availability=together)
-        calm = Database(dsn, few, purpose="chores", session=SETTINGS, availability=together)
-        leases = BlockingDatabase(dsn, prompt, purpose="leases", availability=together)
-        handlers = Database(dsn, none, purpose="handlers", availability=together)
-        handlers_blocking = BlockingDatabase(dsn, none, purpose="handlers", availability=together)
-        hints = Database(dsn, HINTS, purpose="notifier", availability=together)
-        notifier = Notifier(hints, schema)
+        leases = BlockingDatabase(dsn, prompt, purpose="leases", availability=availability)
+        notifier = Notifier(hints, schema, nearby)
         async with AsyncExitStack() as stack:
-            for database in (hot, calm, handlers, hints):
-                await stack.enter_async_context(database)
-            for blocking in (leases, handlers_blocking):
-                stack.callback(blocking.close)
+            for each in (hot, calm, handlers, hints):
+                await stack.enter_async_context(each)
+            stack.callback(leases.close)
             stack.push_async_callback(notifier.finish)
-            yield cls(hot, calm, leases, handlers, handlers_blocking, notifier)
+            yield cls(
+                hot, calm, leases, handlers, ThreadTransactions(handlers), hints, notifier, availability
+            )

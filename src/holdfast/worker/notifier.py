@@ -11,7 +11,7 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 
 from holdfast.domain.job import NewJob
@@ -22,6 +22,7 @@ from holdfast.postgres.failure_log import FailureLog
 from holdfast.postgres.options import PoolOptions
 from holdfast.postgres.schema import Schema
 from holdfast.postgres.statement import Statement
+from holdfast.worker.nearby_workers import NearbyWorkers
 
 _log = logging.getLogger("holdfast.producer")
 
@@ -39,6 +40,15 @@ HINTS = PoolOptions(pool_min_conns=1, pool_max_conns=1, synchronous_commit=False
 def wishes(jobs: Iterable[NewJob]) -> set[str]:
     """Who is to be woken for new jobs: their queues, or the leader."""
     return {LEADER if job.delay or job.run_at else job.policy.queue for job in jobs}
+
+
+def notify(channel: str, payload: str = "") -> Statement[object]:
+    return Statement(
+        "notify",
+        "select pg_catalog.pg_notify(%(channel)s::text, %(payload)s::text)",
+        {"channel": channel, "payload": payload},
+        lambda nothing: nothing,
+    )
 
 
 def _wake(schema: Schema, names: set[str]) -> Statement[object]:
@@ -72,15 +82,15 @@ class Quiet:
 class Notifier:
     """Sends at once after a silence; what comes soon after a NOTIFY goes with the next one."""
 
-    def __init__(self, database: Database, schema: Schema) -> None:
+    def __init__(self, database: Database, schema: Schema, nearby: NearbyWorkers | None = None) -> None:
+        """`nearby` are told at once, whether or not notifications arrive here."""
         self._database = database
         self._schema = schema
+        self._nearby = nearby or NearbyWorkers()
         self._names: set[str] = set()
         self._quiet = Quiet()
         self._failures = FailureLog(_log, _WAKING)
         self._task: asyncio.Task[None] | None = None
-        self.nearby: Callable[[set[str]], None] | None = None
-        """Told at once, in this process, whether or not notifications arrive here."""
 
     def may_ride(self, names: set[str]) -> bool:
         """Whether an enqueue that is sent now may carry a NOTIFY for these; who asks and hears so, does."""
@@ -90,10 +100,12 @@ class Notifier:
         self._names = set()
         return True
 
-    def tell(self, names: set[str]) -> None:
+    def tell(self, names: set[str], *, has_ridden: bool = False) -> None:
+        """After the commit. `has_ridden`: the enqueue has carried the NOTIFY."""
+        self._nearby.tell(names)
+        if has_ridden:
+            return
         self._names |= names
-        if self.nearby is not None:
-            self.nearby(names)
         if self._task is None or self._task.done():
             self._task = asyncio.get_running_loop().create_task(self._send())
 
@@ -126,9 +138,12 @@ class Notifier:
 class BlockingNotifier:
     """The same from a thread, for callers without an event loop."""
 
-    def __init__(self, database: BlockingDatabase, schema: Schema) -> None:
+    def __init__(
+        self, database: BlockingDatabase, schema: Schema, nearby: NearbyWorkers | None = None
+    ) -> None:
         self._database = database
         self._schema = schema
+        self._nearby = nearby or NearbyWorkers()
         self._wishes: queue.SimpleQueue[set[str] | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._quiet = Quiet()
@@ -143,7 +158,11 @@ class BlockingNotifier:
                 self._quiet.say()
             return is_silent
 
-    def tell(self, names: set[str]) -> None:
+    def tell(self, names: set[str], *, has_ridden: bool = False) -> None:
+        """After the commit. `has_ridden`: the enqueue has carried the NOTIFY."""
+        self._nearby.tell(names)
+        if has_ridden:
+            return
         with self._lock:
             if self._thread is None or not self._thread.is_alive():
                 # A short script must not end before it was said; then nothing can be opened any more.

@@ -15,10 +15,10 @@ from typing import Any
 from psycopg.pq import TransactionStatus
 
 from holdfast.errors import WrongConnection
-from holdfast.postgres.blocking import BlockingDatabase
 from holdfast.postgres.borrowed import kept_whole, kept_whole_blocking
 from holdfast.postgres.borrowed.kinds import awaited, blocking, closed, described
 from holdfast.postgres.database import Database
+from holdfast.postgres.thread_transactions import ThreadTransactions
 
 _TAKES = "an AsyncSession or AsyncConnection of SQLAlchemy, or a connection of psycopg or asyncpg"
 _TAKES_BLOCKING = "a Session or Connection of SQLAlchemy, a connection of psycopg, or Django's"
@@ -40,7 +40,7 @@ async def committing(
 
 @contextmanager
 def committing_blocking(
-    connection: Any, database: BlockingDatabase, last: Callable[[Any], None]
+    connection: Any, database: ThreadTransactions, last: Callable[[Any], None]
 ) -> Iterator[Any]:
     """The same for a plain function."""
     with _begun_blocking(connection) if connection is not None else _ours_blocking(database) as begun:
@@ -86,8 +86,8 @@ async def _ours(database: Database) -> AsyncIterator[Any]:
 
 
 @contextmanager
-def _ours_blocking(database: BlockingDatabase) -> Iterator[Any]:
-    with database.transaction() as transaction, _left_as_it_was(transaction.connection):
+def _ours_blocking(database: ThreadTransactions) -> Iterator[Any]:
+    with database.transaction() as transaction:
         yield transaction.connection
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from holdfast.domain.transition import Release
 from holdfast.domain.versions import judge
 from holdfast.errors import DatabaseError, HoldfastError
+from holdfast.postgres.availability import Availability
 from holdfast.postgres.blocking import BlockingDatabase
 from holdfast.postgres.conversation import hold
 from holdfast.postgres.database import Database
@@ -45,8 +46,9 @@ from holdfast.worker.hooking import Hooking
 from holdfast.worker.keeper import LeaseKeeper
 from holdfast.worker.kind import Kinds, Style, heard
 from holdfast.worker.lease import Lease
+from holdfast.worker.nearby_workers import NearbyWorkers
 from holdfast.worker.notice_teller import NoticeTeller
-from holdfast.worker.notifier import LEADER
+from holdfast.worker.notifier import LEADER, notify
 from holdfast.worker.options import WorkerOptions
 from holdfast.worker.outliving import Outliving
 from holdfast.worker.processes import Processes
@@ -80,7 +82,10 @@ class Worker:
         version: str,
         extras: Extras | None = None,
         left_behind: dict[int, float] | None = None,
+        availability: Availability | None = None,
+        nearby: NearbyWorkers | None = None,
     ) -> None:
+        """`availability` and `nearby` are shared with the App whose worker this is."""
         self._dsn = dsn if isinstance(dsn, Dsn) else Dsn.parse(dsn)
         self._kinds = kinds
         self._options = options
@@ -89,6 +94,8 @@ class Worker:
         self._version = version
         self._extras = extras or Extras()
         self._left_behind = {} if left_behind is None else left_behind
+        self._availability = availability or Availability.of(self._dsn)
+        self._nearby = nearby or NearbyWorkers()
         self._id: int | None = None
         self._held: Mapping[int, Held] = {}
         self._lease: Lease | None = None
@@ -120,12 +127,14 @@ class Worker:
             forked_copy.unwatch()
 
     async def _run(self) -> None:
-        async with Connections.opened(self._dsn, self._schema) as connections:
+        async with Connections.opened(
+            self._dsn, self._schema, self._availability, self._nearby
+        ) as connections:
             hot, calm = connections.hot, connections.calm
             await self._check_schema(calm)
             settler = Settler(hot, self._schema, self._options.retention)
             slots = Slots(self._options.queues, lambda: fetcher.slot_freed())  # noqa: PLW0108  # made below
-            listener = self._listener(calm)
+            listener = self._listener(connections)
             wake_ups = WakeUps(self._options.poll.total_seconds(), lambda: listener.health.is_whole)
 
             def tell_ourselves(names: set[str]) -> None:
@@ -157,12 +166,11 @@ class Worker:
                     worker=lambda: self._id,
                     context=attempts.context,
                 )
-                leader = self._leader(calm, wake_ups, lambda: fetcher.wake())  # noqa: PLW0108  # made below
+                leader = self._leader(hot, calm, wake_ups, lambda: fetcher.wake())  # noqa: PLW0108  # made below
                 fetcher = self._fetcher(hot, slots, places, attempts=attempts, settler=settler, leader=leader)
                 keeper = self._keeper(connections.leases, attempts, fetcher, wake_ups)
                 self._keeper_now, self._attempts, self._fetcher_now = keeper, attempts, fetcher
                 self._held = attempts.held
-                connections.notifier.nearby = tell_ourselves
                 async with listener:
                     self._subscribe(listener, fetcher, leader, keeper)
                     async with running(keeper):
@@ -175,7 +183,8 @@ class Worker:
                                 *self._extras.services(calm, connections.handlers, self._emitter),
                             ):
                                 self.started.set()
-                                await self.stopping.draining.wait()
+                                with self._nearby.one_more(tell_ourselves):
+                                    await self.stopping.draining.wait()
                                 await self._rest(fetcher)
                             released = await self._drain(attempts, settler)
                         await self._retire(calm, released)
@@ -247,7 +256,7 @@ class Worker:
                 context,
                 connection,
                 database=connections.handlers,
-                blocking=connections.handlers_blocking,
+                blocking=connections.handlers_in_threads,
                 schema=self._schema,
                 retention=self._options.retention,
             )
@@ -278,9 +287,11 @@ class Worker:
             places=places,
         )
 
-    def _leader(self, database: Database, wake_ups: WakeUps, on_ready: Callable[[], None]) -> Leader:
+    def _leader(
+        self, hot: Database, database: Database, wake_ups: WakeUps, on_ready: Callable[[], None]
+    ) -> Leader:
         return Leader(
-            database,
+            hot,
             self._schema,
             self._emitter,
             lambda: [
@@ -323,10 +334,17 @@ class Worker:
             wake_ups=wake_ups,
         )
 
-    def _listener(self, database: Database) -> Listener:
-        if not database.pooler.keeps_sessions:
+    def _listener(self, connections: Connections) -> Listener:
+        calm, hints = connections.calm, connections.hints
+        if not calm.pooler.keeps_sessions:
             return Listener.off("behind a transaction-mode pooler")
-        return Listener(lambda: database.dedicated(purpose="listener"), ping_interval=_PING)
+        listener = Listener(
+            lambda: calm.dedicated(purpose="listener"),
+            ping_interval=_PING,
+            notify=lambda channel: hints.run(notify(channel)),
+        )
+        connections.availability.tell_of_silence(listener)
+        return listener
 
     def _subscribe(self, listener: Listener, fetcher: Fetcher, leader: Leader, keeper: LeaseKeeper) -> None:
         name = self._schema.name
