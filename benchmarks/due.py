@@ -34,9 +34,9 @@ class Promoter:
         self.since: datetime | None = None
 
     def promote(self, limit: int) -> int:
-        moved, seen = self._session.one(chores.promote(SCHEMA, since=self.since, limit=limit))
-        self.since = seen or self.since
-        return moved
+        done = self._session.one(chores.promote(SCHEMA, since=self.since, limit=limit))
+        self.since = done.seen or self.since
+        return done.moved
 
     def next_due(self) -> None:
         self._session.one(chores.next_due(SCHEMA, since=self.since))

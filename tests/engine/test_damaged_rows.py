@@ -3,76 +3,25 @@ sound jobs finish, no chore of the leader stops, and no job ends twice or goes r
 """
 
 import asyncio
-from collections.abc import Iterator
-from contextlib import suppress
 from datetime import timedelta
 from time import monotonic
-from typing import Any
 
-import psycopg
 import pytest
-from psycopg import sql
 
-from holdfast import App
+from holdfast import App, WorkerOptions
 from holdfast.domain.transition import Complete
 from holdfast.storage import chores, workers
+from holdfast.worker.keeper import Beats
+from support.damage import Turns, damage, damages, failing_chores, turns
 from support.engine import SCHEMA, Engine
 
-EXTREMES: dict[str, list[str]] = {
-    "smallint": ["-32768", "-1", "32767"],
-    "integer": ["-2147483648", "2147483647"],
-    "bigint": ["-9223372036854775808", "9223372036854775807"],
-    "boolean": ["true", "false"],
-    "timestamp with time zone": ["-infinity", "infinity", "4713-01-01 BC", "294276-12-31", "9999-12-31 23:59:59Z"],  # noqa: E501  # reads as one
-    "interval": ["-178000000 years", "178000000 years", "0"],
-    "text": ["", "nobody knows this", "x" * 2000],
-    "json": ["null", "[]", "1", '{"a": 1e999}'],
-    "jsonb": ["null", "[]", '"text"', '{"list": [null]}', '{"schedule": 1, "plan_time": "2026-13-99T"}'],
-    "ARRAY": ["{}", "{NULL}", "{{a,b},{c,d}}"],
-    "USER-DEFINED": ["succeeded", "retried"],
-}  # fmt: skip
+__all__ = ["turns"]  # a fixture
+
 MOVING = ["job", "ready", "scheduled", "waiting", "lease", "saved", "unique_key", "ledger", "dead"]
-SHARED = [
-    "tally",
-    "counter",
-    "queue",
-    "worker",
-    "leader",
-    "ring",
-    "event",
-    "wait",
-    "wakeup",
-    "checkpoint",
-    "plan",
-]
-
-
-def damages(connection: psycopg.Connection[Any], table: str) -> Iterator[tuple[str, str | None]]:
-    columns = connection.execute(
-        "select column_name, data_type, is_nullable = 'YES' from information_schema.columns"
-        " where table_schema = 'holdfast' and table_name = %s order by ordinal_position",
-        [table],
-    ).fetchall()
-    for column, type_, is_nullable in columns:
-        yield from ((column, value) for value in EXTREMES[type_])
-        if is_nullable:
-            yield column, None
-
-
-def damage(
-    connection: psycopg.Connection[Any], table: str, column: str, value: str | None, job: int | None
-) -> None:
-    """What a constraint refuses is no damage."""
-    key = "id" if table == "job" else "job"
-    where = sql.SQL("") if job is None else sql.SQL(" where {} = {}").format(sql.Identifier(key), job)
-    change = sql.SQL("update holdfast.{} set {} = {}{}").format(
-        sql.Identifier(table), sql.Identifier(column), sql.Literal(value), where
-    )
-    with (
-        suppress(psycopg.DataError, psycopg.IntegrityError, psycopg.errors.GeneratedAlways),
-        connection.transaction(),
-    ):
-        connection.execute(change)
+SHARED = ["tally", "counter", "queue", "worker", "leader", "ring", "migration"]
+HURRY = WorkerOptions(
+    beats=Beats(timedelta(seconds=20), timedelta(seconds=0.2)), leader_lease="500ms", poll="500ms"
+)
 
 
 class Scene:
@@ -104,6 +53,18 @@ class Scene:
             self._begin(job, table)
         return job
 
+    def fill(self, table: str) -> None:
+        """A row for each damage, where a worker keeps none of its own."""
+        if table == "queue":
+            self.execute("delete from holdfast.queue")
+            self.execute("insert into holdfast.queue (name, paused_at) values ('paused', now())")
+        elif table in ("tally", "counter"):
+            extra = ", 'succeeded', 'default', 'work', 1, interval '1 s'"
+            self.execute(
+                f"insert into holdfast.{table} (minute, outcome, queue, kind, runs, run_time)"
+                f" values (date_trunc('minute', clock_timestamp()){extra}) on conflict do nothing"
+            )
+
     def _begin(self, job: int, table: str) -> None:
         """Claimed by a worker that died; or ended long ago."""
         self.execute("delete from holdfast.ready where job = %s", [job])
@@ -127,17 +88,15 @@ class Scene:
 
 
 @pytest.mark.requirement("S3.24")
-@pytest.mark.parametrize("table", [*MOVING, *SHARED])
+@pytest.mark.parametrize("table", MOVING)
 async def test_damaged_rows_stop_no_sound_job_and_no_chore(
-    dsn: str, table: str, caplog: pytest.LogCaptureFixture
+    dsn: str, table: str, turns: Turns, caplog: pytest.LogCaptureFixture
 ) -> None:
     with Engine.on(dsn, now=None) as engine:
         scene = Scene(engine)
-        victims = []
         for column, value in list(damages(engine.connection, table)):
-            job = scene.job_for(table) if table in MOVING else None
-            damage(engine.connection, table, column, value, job)
-            victims.append(job)
+            job = scene.job_for(table)
+            damage(engine.connection, table, column, value, "id" if table == "job" else "job", job)
         sound = [scene.job_for(where) for where in ("ready", "scheduled", "waiting", "lease") * 3]
         async with App(dsn) as app:
 
@@ -154,6 +113,9 @@ async def test_damaged_rows_stop_no_sound_job_and_no_chore(
                 engine.run(workers.forget_lost(SCHEMA, keep=timedelta()))
                 late = [scene.job_for(where) for where in ("ready", "scheduled")]
                 await until_ended(engine, late)
+                turns.clear()
+                await asyncio.sleep(1)
+                assert turns.hot(40) == {}
         twice = scene.execute(
             "select job, count(*) from holdfast.ledger where is_final and outcome in ('succeeded', 'failed',"
             " 'cancelled', 'expired') group by job having count(*) > 1"
@@ -165,8 +127,41 @@ async def test_damaged_rows_stop_no_sound_job_and_no_chore(
             ).fetchall()
             == []
         )
-    complaints = [record.getMessage() for record in caplog.records if "chore" in record.getMessage()]
-    assert [line for line in complaints if "fail" in line] == []
+    assert failing_chores(caplog) == []
+
+
+@pytest.mark.parametrize("table", SHARED)
+async def test_damage_under_a_running_worker_stops_no_job_and_no_chore(
+    dsn: str, table: str, turns: Turns, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Each damage is met by a whole round of the leader before the next."""
+    with Engine.on(dsn, now=None) as engine:
+        scene = Scene(engine)
+        async with App(dsn) as app:
+
+            @app.job(name="work")
+            async def work() -> int:
+                return 1
+
+            async with app.worker(options=HURRY):
+                await until_ended(engine, [scene.new()])
+                hit = 0
+                for column, value in list(damages(engine.connection, table)):
+                    scene.fill(table)
+                    with engine.connection.transaction():
+                        key, row = ("name", "paused") if table == "queue" else (None, None)
+                        hit += damage(engine.connection, table, column, value, key, row)
+                    engine.run(chores.fold(SCHEMA))
+                    engine.run(chores.prune_counters(SCHEMA, keep=timedelta(days=1)))
+                    sound = [scene.job_for(where) for where in ("ready", "scheduled")]
+                    await until_ended(engine, sound)
+                assert hit > 0, "nothing was damaged"
+                scene.execute("delete from holdfast.migration where version > 1000")
+                await until_ended(engine, [scene.job_for(where) for where in ("lease", "waiting")])
+                turns.clear()
+                await asyncio.sleep(1)
+                assert turns.hot(40) == {}
+    assert failing_chores(caplog) == []
 
 
 async def until_ended(engine: Engine, jobs: list[int]) -> None:

@@ -21,9 +21,9 @@ NO = Failure("no")
 def test_a_job_is_due_at_its_very_moment_and_not_before(engine: Engine) -> None:
     job = engine.enqueue(Policy("mail", queue="slow", priority=2), delay=A_SECOND)
     engine.pass_time(A_SECOND - A_TICK)
-    assert engine.one(chores.promote(SCHEMA, now=engine.now)) == (0, None)
+    assert engine.one(chores.promote(SCHEMA, now=engine.now)) == (0, None, 0)
     engine.pass_time(A_TICK)
-    assert engine.one(chores.promote(SCHEMA, now=engine.now)) == (1, START + A_SECOND)
+    assert engine.one(chores.promote(SCHEMA, now=engine.now)) == (1, START + A_SECOND, 0)
     found = engine.find(job)
     assert found is not None
     assert (found.state, found.queue, found.priority, found.run_at) == ("ready", "slow", 2, None)

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from holdfast.codec.hooks import to_json_types
-from holdfast.domain.json_text import holds_nul
+from holdfast.domain.json_text import holds_nul, is_surely_longer
 from holdfast.domain.result import Flag, bounded
 
 encoder = msgspec.json.Encoder(enc_hook=to_json_types)
@@ -35,8 +35,7 @@ def stored(value: Any, decoder: msgspec.json.Decoder[Any] | None, *, limit: int)
     if value is None:
         return Encoded()
     try:
-        encoded = encoder.encode(value)
-        if len(encoded) > limit:
+        if is_surely_longer(value, limit) or len(encoded := encoder.encode(value)) > limit:
             return Encoded(flag="result_too_large")
         text = encoded.decode()
         if loses_number(value, text):

@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 Code = Literal[
     "handler_error",
@@ -18,11 +18,14 @@ Code = Literal[
 
 MESSAGE_LIMIT = 4_000
 TRACEBACK_LIMIT = 16_000
+CAUSES_LIMIT = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A code for programs, a message and a traceback for people, the causes behind it."""
+    """A code for programs, a message and a traceback for people, the causes behind it. Cut at once: a handler
+    may raise with the whole file that it could not read, and the log shows it, too.
+    """
 
     message: str
     code: Code | Literal[""] = "handler_error"
@@ -30,19 +33,40 @@ class Failure:
     traceback: str | None = None
     causes: tuple[str, ...] = field(default=())
 
+    def __post_init__(self) -> None:
+        """At a character, never inside one; the end of a traceback is the part that tells."""
+        if len(self.message) > MESSAGE_LIMIT:
+            object.__setattr__(self, "message", self.message[:MESSAGE_LIMIT])
+        if self.traceback and len(self.traceback) > TRACEBACK_LIMIT:
+            object.__setattr__(self, "traceback", self.traceback[-TRACEBACK_LIMIT:])
+        if self.causes:
+            object.__setattr__(
+                self, "causes", tuple(cause[:MESSAGE_LIMIT] for cause in self.causes[:CAUSES_LIMIT])
+            )
+
     def to_json(self) -> str:
-        """Cut at a character, never inside one; the end of a traceback is the part that tells."""
-        message = storable(self.message)[:MESSAGE_LIMIT]
+        message = storable(self.message)
         stored: dict[str, object] = {"code": self.code or "handler_error", "message": message}
         if self.type:
             stored["type"] = storable(self.type)[:200]
         if self.traceback:
-            stored["traceback"] = storable(self.traceback)[-TRACEBACK_LIMIT:]
+            stored["traceback"] = storable(self.traceback)
         if self.causes:
-            stored["causes"] = [storable(cause)[:MESSAGE_LIMIT] for cause in self.causes[:10]]
+            stored["causes"] = [storable(cause) for cause in self.causes]
         return json.dumps(stored, ensure_ascii=False)
 
 
 def storable(text: str) -> str:
     """Text that Postgres takes: no NUL, no half of a surrogate pair. One bad message must fail no batch."""
     return text.replace("\0", "\N{REPLACEMENT CHARACTER}").encode("utf-8", "replace").decode("utf-8")
+
+
+def recorded_error(text: str | None) -> dict[str, Any]:
+    """What is stored of a failure, for programs. One that was damaged by hand says so."""
+    error = json.loads(text or "{}")
+    if isinstance(error, dict):
+        return error
+    return {
+        "code": "handler_error",
+        "message": "what was recorded of the error is damaged: it is no JSON object",
+    }

@@ -4,6 +4,7 @@ fails as a whole for one text that it cannot store.
 
 import json
 import re
+from collections.abc import Iterable
 from decimal import Decimal
 
 # An escaped NUL: \u0000 behind an even number of backslashes.
@@ -42,3 +43,22 @@ def _number(text: str) -> Decimal:
     if not isinstance(exponent, int) or exponent < _SMALLEST or number.adjusted() > _LARGEST:
         raise ValueError("a number is out of range")
     return number
+
+
+def is_surely_longer(value: object, limit: int, *, depth: int = 3) -> bool:
+    """Whether the JSON of a value takes more than so many bytes, as far as a short look can tell: lest half a
+    gigabyte be encoded only to be dropped. Looks at plain values alone, which mean what they seem.
+    """
+    kind = type(value)
+    if kind is str or kind is bytes or kind is bytearray:
+        return len(value) > limit  # type: ignore[arg-type]  # these have a length
+    if kind is list or kind is tuple:
+        parts: Iterable[object] = value  # type: ignore[assignment]  # these are such
+    elif kind is dict:
+        parts = value.values()  # type: ignore[attr-defined]  # it is one
+    else:
+        return False
+    # Each part takes a character and a comma at least, but for the last.
+    return 2 * len(value) - 1 > limit or (  # type: ignore[arg-type]  # as above
+        depth > 0 and any(is_surely_longer(part, limit, depth=depth - 1) for part in parts)
+    )

@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from holdfast.codec.signature import Signature
 from holdfast.codec.wording import quoted
+from holdfast.domain.failure import recorded_error
 from holdfast.domain.flow import Place, Recorded, full_name
 from holdfast.domain.job import NewJob
 from holdfast.errors import ChildFailed, InvalidInput, Undecodable
@@ -164,7 +165,7 @@ def _outcome_of(record: Recorded, signature: Signature | None) -> Any | ChildFai
         if signature is not None:
             return signature.decode_result(record.value)
         return None if record.value is None else json.loads(record.value)
-    error: dict[str, Any] = json.loads(record.error)
+    error = recorded_error(record.error)
     state = str(error.pop("state", "failed"))
     return ChildFailed(record.name, job=record.child or 0, state=state, error=error)
 

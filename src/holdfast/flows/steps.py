@@ -3,7 +3,6 @@
 import asyncio
 import contextvars
 import inspect
-import json
 from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 from holdfast.domain.duration import LONGEST, compact, duration
-from holdfast.domain.failure import Failure
+from holdfast.domain.failure import Failure, recorded_error
 from holdfast.domain.flow import Recorded
 from holdfast.domain.retry import Retry
 from holdfast.errors import InvalidInput, StepFailed, TransactionEnded
@@ -235,7 +234,7 @@ def after_failure(retry: Retry | None, failures: int, error: Exception, luck: fl
 
 def kept_failure(record: Recorded) -> StepFailed:
     """What a replay raises: the class that was raised when it failed."""
-    failed = StepFailed(record.name, json.loads(record.error or "{}"))
+    failed = StepFailed(record.name, recorded_error(record.error))
     failed.is_kept = True
     return failed
 

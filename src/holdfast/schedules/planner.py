@@ -250,7 +250,7 @@ def _standing(row: DueRow, scope: str) -> Standing:
         last_plan_at=_utc(row.last_plan_at),
         active_since=_utc(row.active_since),
         pause=None if row.paused_at is None else Pause(row.paused_at.astimezone(UTC), _utc(row.paused_until)),
-        skips=frozenset(moment.astimezone(UTC) for moment in row.skips or ()),
+        skips=frozenset(moment.astimezone(UTC) for moment in row.skips or () if moment is not None),
     )
 
 

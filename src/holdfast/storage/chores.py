@@ -21,10 +21,14 @@ _EXPIRED = Failure("did not complete before its deadline", "deadline_expired")
 
 
 class Pass(NamedTuple):
-    """How many rows a pass moved, and the time up to which it has looked: the next pass begins there."""
+    """How many rows a pass moved, and the time up to which it has looked: the next pass begins there.
+
+    `dropped`: how many of them are nowhere now, since their jobs are gone, or were there already.
+    """
 
     moved: int
     seen: datetime | None
+    dropped: int = 0
 
 
 class Expiry(NamedTuple):

@@ -102,6 +102,7 @@ class LedgerEntry(NamedTuple):
 
 
 _CANCEL = statement("cancel", Answered)
+_PLACE_LOST = statement("place_lost", int)
 _REPRIORITISE = statement("reprioritise", Answered)
 _PAUSE = statement("pause", Paused)
 _RESUME = statement("resume", str)
@@ -122,19 +123,26 @@ def cancel(
     retention: Retention | None = None,
     now: datetime | None = None,
 ) -> Conversation[dict[int, str]]:
-    """End what waits, ask what runs to end. Answers cancelled, requested, final, unknown or busy."""
+    """End what waits, ask what runs to end. Answers cancelled, requested, final, unknown or busy.
+
+    A job that is nowhere, since somebody deleted its row by hand, is ended too.
+    """
     check_text("reason", reason)
     keep = retention or Retention()
     error = Failure(reason, "cancelled").to_json()
     told = storable(reason)[:MESSAGE_LIMIT]
-    return (
-        yield from _until_found(
-            jobs,
-            lambda left: _CANCEL.with_params(
-                schema, jobs=left, keep_other=keep.other, error=error, reason=told, now=now
-            ),
+
+    def cancelling(left: list[int]) -> Statement[Answered]:
+        return _CANCEL.with_params(
+            schema, jobs=left, keep_other=keep.other, error=error, reason=told, now=now
         )
-    )
+
+    answers = yield from _until_found(jobs, cancelling)
+    busy = sorted(job for job, answer in answers.items() if answer == "busy")
+    if busy:
+        lost = yield from ask(_PLACE_LOST.with_params(schema, jobs=busy, now=now))
+        answers |= yield from _until_found(lost, cancelling)
+    return answers
 
 
 def reprioritise(schema: Schema, jobs: Sequence[int], *, priority: int) -> Conversation[dict[int, str]]:

@@ -50,6 +50,7 @@ class ClaimRow(PerJob, frozen=True):
     tags: list[str] | None
     state: str | None
     origin: str | None = None
+    picked: int | None = None
 
     @property
     def timeout_at(self) -> datetime:

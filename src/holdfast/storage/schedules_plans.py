@@ -36,7 +36,7 @@ class DueRow(NamedTuple):
     paused_until: datetime | None
     since_at: datetime
     last_plan_at: datetime | None
-    skips: list[datetime] | None
+    skips: list[datetime | None] | None
     error: str | None
     active_since: datetime | None
 

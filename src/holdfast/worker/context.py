@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from holdfast.codec.signature import Encoded
 from holdfast.domain.failure import Failure, storable
-from holdfast.domain.json_text import flaw
+from holdfast.domain.json_text import flaw, is_surely_longer
 from holdfast.errors import InvalidInput
 from holdfast.worker.held import Held, Stop
 from holdfast.worker.plan import Plan, plan_of
@@ -24,6 +24,7 @@ current: ContextVar["Context"] = ContextVar("holdfast_context")
 
 STATE_LIMIT = 1024 * 1024  # as for arguments, in bytes
 PROGRESS_LIMIT = 16 * 1024  # as for results
+_ELSEWHERE = " (store the bulk elsewhere, and a reference here)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,15 +157,14 @@ class Context:
         """The state as JSON text, if the handler has touched it. ValueError or TypeError if it cannot be."""
         if self._state is None:
             return None
+        if is_surely_longer(self._state, STATE_LIMIT):
+            raise InvalidInput(f"it takes more than {STATE_LIMIT:,} bytes, the limit{_ELSEWHERE}")
         text = json.dumps(self._state, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         if problem := flaw(text):
             raise ValueError(problem)
         size = len(text.encode())
         if size > STATE_LIMIT:
-            raise InvalidInput(
-                f"it takes {size:,} bytes, the limit is {STATE_LIMIT:,} (store the bulk elsewhere, and a "
-                "reference here)"
-            )
+            raise InvalidInput(f"it takes {size:,} bytes, the limit is {STATE_LIMIT:,}{_ELSEWHERE}")
         return text
 
 
@@ -173,6 +173,8 @@ def _progress_text(said: Mapping[str, object]) -> str:
     if value is not None and not _is_measure(value):
         raise InvalidInput(f"progress is {value!r}: give a number from 0 up, such as a fraction or a count")
     given = {name: each for name, each in said.items() if each is not None}
+    if is_surely_longer(given, PROGRESS_LIMIT):
+        raise InvalidInput(f"progress takes more than {PROGRESS_LIMIT:,} bytes, the limit: say less")
     try:
         text = json.dumps(given, ensure_ascii=False, allow_nan=False, default=str)
     except (TypeError, ValueError, RecursionError) as error:

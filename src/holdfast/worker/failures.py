@@ -1,18 +1,24 @@
 """From what a handler raised to what is stored of it."""
 
 import traceback
+from collections.abc import Iterator
+from itertools import islice
 
-from holdfast.domain.failure import Code, Failure
+from holdfast.domain.failure import CAUSES_LIMIT, MESSAGE_LIMIT, Code, Failure
+
+# Of a longer chain only the last error's own traceback is shown: its end is what is kept.
+_CHAIN_LIMIT = 100
 
 
 def from_error(error: BaseException, code: Code = "handler_error") -> Failure:
     """Type, message, traceback and the chain of causes. An error that cannot even be shown is named."""
+    causes = list(islice(_causes(error), _CHAIN_LIMIT))
     return Failure(
         message=_text(error),
         code=code,
         type=_name(error),
-        traceback=_traceback(error),
-        causes=tuple(f"{_name(cause)}: {_text(cause)}" for cause in _causes(error)),
+        traceback=_traceback(error, is_whole=len(causes) < _CHAIN_LIMIT),
+        causes=tuple(f"{_name(cause)}: {_text(cause)}" for cause in causes[:CAUSES_LIMIT]),
     )
 
 
@@ -23,21 +29,27 @@ def _name(error: BaseException) -> str:
 
 def _text(error: BaseException) -> str:
     try:
-        return str(error)
+        return str(error)[:MESSAGE_LIMIT]
     except Exception as worse:  # noqa: BLE001  # a user's __str__ may do anything
         return f"(its message could not be shown: {type(worse).__name__})"
 
 
-def _traceback(error: BaseException) -> str:
+def _traceback(error: BaseException, *, is_whole: bool) -> str:
     try:
+        if not is_whole:
+            # No chain, and of a group no members.
+            shown = traceback.format_tb(error.__traceback__)
+            return "".join(
+                ["Traceback (most recent call last):\n", *shown, f"{_name(error)}: {_text(error)}\n"]
+            )
         return "".join(traceback.format_exception(error))
     except Exception as worse:  # noqa: BLE001  # a user's __str__ may do anything
         return f"(its traceback could not be shown: {type(worse).__name__})"
 
 
-def _causes(error: BaseException) -> list[BaseException]:
+def _causes(error: BaseException) -> Iterator[BaseException]:
     """What Python would show: what is in a group, the explicit cause, or the context if not suppressed."""
-    causes = _members(error)
+    yield from _members(error)
     seen = {id(error)}
     current: BaseException | None = error
     while current is not None:
@@ -45,16 +57,15 @@ def _causes(error: BaseException) -> list[BaseException]:
         if current is None or id(current) in seen:
             break
         seen.add(id(current))
-        causes.append(current)
-    return causes
+        yield current
 
 
-def _members(error: BaseException) -> list[BaseException]:
-    """The errors inside of a group, and of groups in it."""
-    if not isinstance(error, BaseExceptionGroup):
-        return []
-    return [
-        leaf
-        for member in error.exceptions
-        for leaf in (_members(member) if isinstance(member, BaseExceptionGroup) else [member])
-    ]
+def _members(error: BaseException) -> Iterator[BaseException]:
+    """The errors inside of a group, and of groups in it, however deep."""
+    waiting = [error]
+    while waiting:
+        member = waiting.pop()
+        if isinstance(member, BaseExceptionGroup):
+            waiting.extend(reversed(member.exceptions))
+        elif member is not error:
+            yield member

@@ -153,6 +153,8 @@ class Fetcher:
                 )
             )
             jobs = [row for row in rows if row.job is not None]
+            if (rows[0].picked or 0) != len(jobs):
+                _tell_of_swept(queue, (rows[0].picked or 0) - len(jobs))
             is_full = len(jobs) == asking.limit
             self._take(lease, queue, jobs, is_full=is_full)
         except BaseException:
@@ -216,3 +218,12 @@ class Fetcher:
         )[0]
         self._closed = seen.closed
         self._promising.update(dict.fromkeys(seen.queues))
+
+
+def _tell_of_swept(queue: str, count: int) -> None:
+    """Nothing that Holdfast does leaves such rows: somebody has changed tables by hand."""
+    _log.warning(
+        "dropped %s of queue %s from ready without running: the jobs have ended before, or are gone",
+        count,
+        queue,
+    )

@@ -7,7 +7,8 @@
 -- a delete of its own (taken_0 …): rows of one partition go by their places in two thirds of the time.
 -- Rows of jobs that are gone, or that have ended, are swept. Attempts are clamped, as are timeouts: a row damaged by
 -- hand fails no claim.
--- Always answers with the ring's version and its closed segment, with no job when nothing may run now.
+-- Always answers with the ring's version and its closed segment, with no job when nothing may run now; and with how many
+-- were picked, those that were swept included.
 with me as materialized (
   select id from {schema}.worker
    where id = %(worker)s::bigint and lost_at is null
@@ -60,7 +61,7 @@ select ring.version, case when ring.closed_until > clock.now then ring.closed en
        b.started_at, date_part('epoch', b.timeout_at - b.started_at) as lasting, b.created_at, b.deadline_at, b.tags,
        case when (select is_any from states)
             then (select s.state::text from {schema}.saved s where s.job = b.job) end as state,
-       b.origin::text
+       b.origin::text, cardinality((select jobs from listed)) as picked
   from clock, (select version, closed, closed_until from {schema}.ring order by version desc limit 1) ring
   left join begun b on true
  order by b.priority, b.job

@@ -16,8 +16,10 @@ with dead as materialized (
              order by died_at, job
              limit %(limit)s::int
                for update skip locked) old) d
-   cross join lateral (
-     select from {schema}.ledger where job = d.job and run = d.run for update skip locked) l
+    left join lateral (
+     select true as is_locked from {schema}.ledger where job = d.job and run = d.run for update skip locked) l on true
+   -- Without one, somebody has deleted it by hand.
+   where l.is_locked or not exists (select from {schema}.ledger f where f.job = d.job and f.run = d.run offset 0)
 ), keys as materialized (
   select d.job from dead d
    cross join lateral (select from {schema}.unique_key where job = d.job for update skip locked) k

@@ -10,15 +10,17 @@ with clock as materialized (
   select distinct job from unnest(%(jobs)s::bigint[]) as a (job) order by job
 ), locked as materialized (
   select d.job, d.run, d.place, j.queue, j.priority, j.kind, j.deadline_at, j.unique_key,
-         case when %(fresh)s::boolean then 0 else greatest(least(l.attempt, j.max_attempts - 1), 0) end as attempt
+         case when %(fresh)s::boolean then 0 else greatest(least(coalesce(l.attempt, 0), j.max_attempts - 1), 0) end as attempt
     from asked a
    cross join lateral (
      select job, run, ctid as place from {schema}.dead where job = a.job for update skip locked) d
-   cross join lateral (
-     select attempt from {schema}.ledger where job = d.job and run = d.run for update skip locked) l
+    left join lateral (
+     select attempt from {schema}.ledger where job = d.job and run = d.run for update skip locked) l on true
    cross join lateral (
      select queue, priority, kind, deadline_at, unique_key, max_attempts from {schema}.job where id = d.job offset 0) j
-   where %(with_keys)s::boolean or j.unique_key is null
+   where (%(with_keys)s::boolean or j.unique_key is null)
+     -- Without one, somebody has deleted it by hand.
+     and (l.attempt is not null or not exists (select from {schema}.ledger f where f.job = d.job and f.run = d.run offset 0))
 ), held as (
   insert into {schema}.unique_key as held (queue, key, job)
   select distinct on (queue, unique_key) queue, unique_key, job
@@ -55,7 +57,8 @@ with clock as materialized (
 select a.job,
        case when c.job is not null then case when %(fresh)s::boolean then 'retried' else 'resumed' end
             when l.job is not null then 'duplicate'
-            when not exists (select from {schema}.dead d where d.job = a.job) then 'unknown'
+            when not exists (select from {schema}.dead d where d.job = a.job)
+              or not exists (select from {schema}.job j where j.id = a.job) then 'unknown'
             else 'moving'
        end as answer
   from asked a

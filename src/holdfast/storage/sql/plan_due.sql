@@ -9,7 +9,7 @@ with clock as materialized (
 ), due as materialized (
   select schedule, scope, zone, since_at, last_plan_at, job, skips, error
     from {schema}.schedule_scope
-   where next_at is not null and next_at <= (select now from clock)
+   where next_at is not null and gone_at is null and next_at <= (select now from clock)
      and (%(schedule)s::text is null or schedule = %(schedule)s::text)
    order by next_at
    limit %(limit)s::int

@@ -2,7 +2,8 @@
 -- Looks from %(since)s on (NULL: from the beginning), since entries of jobs that are gone pile up before it
 -- while somebody holds an old snapshot. Skips locked rows; leans on scheduled_run_at.
 -- A job that is ready already, by somebody's hand, is there once.
--- Answers how many, and the latest time seen: the next since.
+-- Answers how many, the latest time seen (the next since), and how many of them were dropped, as their jobs are gone or
+-- ready already.
 with clock as materialized (
   select coalesce(%(now)s::timestamptz, statement_timestamp()) as now
 ), due as materialized (
@@ -26,4 +27,5 @@ with clock as materialized (
 ), told as materialized (
   select pg_notify('{schema_name}.ready', queue) from (select distinct queue from placed) q
 )
-select count(*)::int, max(run_at) from taken, (select count(*) from told) as everyone
+select count(*)::int, max(run_at), (count(*) - (select count(*) from placed))::int as dropped
+  from taken, (select count(*) from told) as everyone

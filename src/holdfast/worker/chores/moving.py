@@ -1,5 +1,6 @@
 """Chores on exact timers: promote what is due, expire what is late, rescue what is lost."""
 
+import logging
 import random
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -22,6 +23,8 @@ from holdfast.storage.chores import (
 from holdfast.storage.runs import Retention
 from holdfast.storage.workers import forget_lost, mark_lost
 from holdfast.worker.chores.pace import Did
+
+_log = logging.getLogger("holdfast.worker")
 
 PROMOTED = 4_000
 FULL_LOOK = 30.0
@@ -72,6 +75,10 @@ class Promoter:
             return Did(again_in=_seconds(due.run))
         done = await self._database.run_one(promote(self._schema, since=since, limit=PROMOTED))
         self.low_water.saw(done)
+        if done.dropped:
+            _log.warning(
+                "dropped %s from scheduled without running: the jobs are gone, or ready already", done.dropped
+            )
         # Due and yet not moved: somebody else has it locked.
         return Did(done.moved, is_more=done.moved > 0, again_in=0.0)
 
