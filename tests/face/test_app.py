@@ -21,10 +21,12 @@ from holdfast.errors import (
 from holdfast.postgres.migrations.runner import migrate
 from holdfast.postgres.schema import Schema
 from holdfast.storage.migrations import packaged
+from support.colours import both_colours
 
 BOTH_CHOICES = r'HOLDFAST_DSN .*App\("embedded"\)'
 
 
+@both_colours
 async def test_without_a_database_the_first_use_names_both_choices(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HOLDFAST_DSN", raising=False)
     app = App()
@@ -105,6 +107,7 @@ def test_what_is_no_dsn_is_an_error_when_the_app_is_made(
     assert "secret" not in str(refused.value)
 
 
+@both_colours
 async def test_a_variable_that_holds_no_dsn_is_an_error_at_the_first_use(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -193,6 +196,7 @@ async def test_embedded_takes_a_path_and_keeps_its_jobs_when_it_is_closed(tmp_pa
 
 
 @pytest.mark.requirement("S2.6")
+@both_colours
 async def test_a_database_without_our_schema_says_what_to_run(dsn: str, observer: Observer) -> None:
     observer.connection.execute("drop schema holdfast cascade")
     app = App(dsn)
@@ -210,6 +214,7 @@ async def test_a_database_without_our_schema_says_what_to_run(dsn: str, observer
     await asyncio.to_thread(observer.until_alone)
 
 
+@both_colours
 async def test_an_app_that_was_refused_works_when_the_reason_is_gone(dsn: str, observer: Observer) -> None:
     app = App(dsn, schema="later")
 
@@ -228,6 +233,7 @@ async def test_an_app_that_was_refused_works_when_the_reason_is_gone(dsn: str, o
     assert observer.value("select count(*) from later.jobs") == 2
 
 
+@both_colours
 async def test_a_server_that_is_away_is_an_error_of_its_own() -> None:
     app = App("postgresql://127.0.0.1:1/shop?connect_timeout=2")
 

@@ -8,6 +8,7 @@ import pytest
 
 from holdfast import App
 from holdfast.errors import InvalidInput
+from support.colours import both_colours
 
 LISTS: dict[str, Callable[[App], Any]] = {
     "dead": lambda app: app.dead.list_sync,
@@ -23,6 +24,7 @@ AWAITED: dict[str, Callable[[App], Any]] = {
 
 @pytest.mark.parametrize("name", LISTS)
 @pytest.mark.parametrize("limit", [-1, 0, 10_001, 10**12, True, "5", 5.0, None])
+@both_colours
 async def test_a_list_has_a_limit_from_1_to_10000(name: str, limit: Any, app: App) -> None:
     says = r"limit is .*: give 1 to 10,000, and go on from there with before="
     with pytest.raises(InvalidInput, match=says):

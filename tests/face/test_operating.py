@@ -9,6 +9,7 @@ import pytest
 from face.looking import Observer
 from holdfast import App, Job, Retry
 from holdfast.errors import InvalidInput, JobEnded
+from support.colours import both_colours
 
 
 @pytest.fixture
@@ -62,6 +63,7 @@ async def test_a_pause_until_a_time_that_has_passed_changes_nothing_of_a_queue_t
             await app.queues.resume("mail")
 
 
+@both_colours
 async def test_every_queue_is_listed_that_has_jobs_or_a_worker(
     app: App, work: Job[[int], int], dsn: str
 ) -> None:
@@ -115,6 +117,7 @@ def test_a_pause_on_the_callers_transaction_is_rolled_back_with_it(blocking_app:
     assert blocking_app.queues.list_sync() == []
 
 
+@both_colours
 async def test_the_dead_are_listed_resumed_retried_and_purged(
     app: App, work: Job[[int], int], observer: Observer
 ) -> None:

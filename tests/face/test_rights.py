@@ -11,6 +11,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from holdfast import App
 from holdfast.errors import MissingPrivilege, StatementFailed
+from support.colours import both_colours
 
 PAGE = Path(__file__).parents[2] / "docs/how-to/enqueue-from-sql.md"
 NAMES_THE_PAGE = "docs/how-to/least-privilege.md"
@@ -35,6 +36,7 @@ def role(dsn: str) -> Iterator[Role]:
         admin.execute(sql.SQL("drop owned by {0}; drop role {0}").format(sql.Identifier(role.name)))
 
 
+@both_colours
 async def test_a_producer_with_the_grants_of_the_page_enqueues_in_every_way(role: Role) -> None:
     _, rights = PAGE.read_text("utf-8").split("## Rights")
     create, *grants = re.findall(r"```sql\n(.*?)```", rights, re.DOTALL)
@@ -58,6 +60,7 @@ async def test_a_producer_with_the_grants_of_the_page_enqueues_in_every_way(role
         assert (await (await mail.enqueue("ada")).status()).state == "ready"
 
 
+@both_colours
 async def test_what_a_role_may_not_do_is_told_with_the_table_and_the_page(role: Role) -> None:
     app = App(role.dsn)
 

@@ -9,6 +9,7 @@ import pytest
 from face.looking import Observer
 from holdfast import App, Context, Job
 from holdfast.errors import DuplicateJob, InvalidInput
+from support.colours import both_colours
 
 
 @pytest.fixture
@@ -34,6 +35,7 @@ async def test_an_active_job_with_the_same_key_stands_for_the_second(
 
 
 @pytest.mark.requirement("S2.11")
+@both_colours
 async def test_raise_names_the_key_and_its_holder(mail: Job[..., str], observer: Observer) -> None:
     first = await mail.using(unique="welcome:1").enqueue(1)
     again = mail.using(unique="welcome:1", on_conflict="raise")

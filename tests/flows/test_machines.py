@@ -15,6 +15,7 @@ from flows.running import state_of, until, until_state, working
 from holdfast import App, Context, Done, Fail, Flow, Machine, Next, Retry, Snooze, Step
 from holdfast.errors import InvalidArguments, InvalidInput, JobEnded
 from holdfast.storage.operators import find, history, misfit_for, resume_dead
+from support.colours import both_colours
 
 
 @dataclass
@@ -351,6 +352,7 @@ async def test_a_cancelled_machine_does_not_go_on_to_its_next_step(app: App, dsn
     assert ran == ["download"]
 
 
+@both_colours
 async def test_a_machine_is_started_with_the_words_of_every_job(app: App, dsn: str) -> None:
     @app.machine(queue="imports", priority=3)
     class Import(Machine[int]):

@@ -5,6 +5,7 @@ import pytest
 from flows.running import state_of, until, until_state, working
 from holdfast import App, Context, Done, Flow, Machine, Next, Retry, Step
 from holdfast.errors import FlowNotFailed, InvalidInput, JobEnded, JobNotFound, StepNotFound
+from support.colours import both_colours
 
 
 class Shop:
@@ -62,6 +63,7 @@ def shop(app: App) -> Shop:
     return Shop(app)
 
 
+@both_colours
 async def test_a_flow_is_shown_with_its_steps_waits_children_and_history(shop: Shop, app: App) -> None:
     handle = await shop.order.enqueue(42)
     [fresh] = await app.flows.list()
@@ -167,6 +169,7 @@ async def test_a_failed_flow_is_retried_from_a_named_step(shop: Shop, app: App) 
 
 
 @pytest.mark.requirement("S1.6")
+@both_colours
 async def test_a_failed_machine_is_resumed_at_its_step_and_put_back_to_an_earlier_one(
     shop: Shop, app: App
 ) -> None:
@@ -225,6 +228,7 @@ async def test_a_machine_at_its_first_step_is_shown_and_retried_from_it(app: App
         assert await handle.result(timeout="30s") == 3
 
 
+@both_colours
 async def test_a_waiting_flow_is_cancelled_and_only_a_failed_one_is_resumed(shop: Shop, app: App) -> None:
     async with working(app):
         handle = await shop.order.enqueue(7)

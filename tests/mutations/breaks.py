@@ -456,4 +456,49 @@ BREAKS = (
         "        pass",
         (_LEASES + "test_a_handlers_transaction_is_rolled_back_when_its_run_was_taken_away",),
     ),
+    # What callers write, and what they read
+    Break(
+        "a connection of a block is lent to other tasks and threads",
+        "ambient_connection.py",
+        "if self._place != _here():",
+        "if False:",
+        (
+            "face/test_ambient_connection.py::test_a_task_that_is_started_inside_is_refused_also_after_the_block",
+            (
+                "face/test_ambient_connection.py::"
+                "test_a_thread_and_a_callback_that_have_the_blocks_variables_are_refused"
+            ),
+        ),
+    ),
+    Break(
+        "an app that requires a connection writes without one",
+        "app.py",
+        "        if self._is_conn_required:\n",
+        "        if False:\n",
+        (
+            (
+                "face/test_ambient_connection.py::"
+                "test_an_app_that_requires_a_connection_writes_nothing_without_one"
+            ),
+        ),
+    ),
+    Break(
+        "a message writes lines of its own into the log",
+        "telemetry/log.py",
+        "    return _encodable(_TREACHEROUS.sub(",
+        '    return _encodable(re.compile(r"(?!)").sub(',
+        ("worker/test_log_lines.py::test_no_message_passes_for_a_line_of_the_log",),
+    ),
+    Break(
+        "a second Ctrl-C ends a script in the middle of its worker",
+        "running.py",
+        'is_taken=told == "one" and worker.started.is_set()',
+        "is_taken=False",
+        (
+            (
+                "face/test_interrupted_scripts.py::"
+                "test_the_first_one_says_at_once_what_is_waited_for_and_the_second_gives_it_back"
+            ),
+        ),
+    ),
 )
