@@ -1,5 +1,6 @@
 """How a flow is called: what it has done is read, its function replayed, its end judged."""
 
+import asyncio
 from concurrent.futures import Future
 from datetime import timedelta
 from functools import partial
@@ -65,15 +66,45 @@ class Flows:
         replay = Replay(held, self._recorder, path, code)
         flow = Flow(context, replay, steps=steps, handlers=self._handlers)
         held.check_lease()
+        raised: BaseException | None = None
+        result = None
         try:
             result = await held.kind.function(flow, **arguments)
-        except LeaseLost:
+        except (LeaseLost, asyncio.CancelledError, KeyboardInterrupt, SystemExit):
             raise
-        except Exception:
-            path.check()
-            raise
+        except BaseException as error:
+            if replay.end is None:
+                if isinstance(error, Exception):
+                    path.check()
+                raise
+            raised = error
+        if replay.end is not None:
+            raise await self._left(replay, context, replay.end, raised)
         path.end()
         return result
+
+    async def _left(
+        self, replay: Replay, context: Context, end: Suspended, raised: BaseException | None
+    ) -> Suspended:
+        """The function was left after the run had ended: as it should be, or its code has caught the end."""
+        if not end.is_settled:
+            return end
+        if replay.is_end_caught(raised):
+            parted = replay.path.diverged(
+                f'the end of the run, which waits for "{replay.awaited}", was caught by the flow\'s own code',
+                'Write "except Exception:" and not "except BaseException:" around what a flow awaits, or '
+                "raise again what was caught. Then resume the flow",
+            )
+            failure = from_error(parted, "flow_diverged")
+            if await self._recorder.park(replay.fence, failure.to_json()):
+                end.outcome, end.waiting, end.failure = "failed", None, failure
+            else:
+                context.log.error("%s", parted)
+        elif raised is not None and end_in(raised) is None:
+            context.log.error(
+                'raised while the flow was left to wait for "%s"; it goes on', replay.awaited, exc_info=raised
+            )
+        return end
 
     def _code(self, kind: Kind) -> int:
         if kind.name not in self._codes:

@@ -45,6 +45,15 @@ class Interrupted(BaseException):
         return Snooze(_PAUSE) if isinstance(self.error, ServerUnable) else CameTo(Released())
 
 
+def follows(error: BaseException | None, end: BaseException) -> bool:
+    """Whether it is this end, or was raised while that was on its way out."""
+    while error is not None:
+        if error is end or end_in(error) is end:
+            return True
+        error = error.__context__
+    return False
+
+
 def end_in(error: BaseException) -> Suspended | Interrupted | None:
     """The end that is meant, also out of a TaskGroup of the user's own."""
     if isinstance(error, (Suspended, Interrupted)):

@@ -105,6 +105,10 @@ class Recorder:
         except AWAY as error:
             raise Interrupted(error) from error
 
+    async def park(self, fence: Fence, error: str) -> bool:
+        """Let a flow that waits since this run be dead. False: it does not wait any more."""
+        return bool(await self._run(flows.park(self.schema, fence.job, fence.run, error)))
+
     async def _run(self, statement: Statement[int]) -> list[int]:
         try:
             return await self._database.run(statement)

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import random
+import sys
 from datetime import timedelta
 from typing import NoReturn
 
@@ -10,7 +11,7 @@ from holdfast.domain.flow import MAIN, Path, Place, Recorded
 from holdfast.domain.retry import Retry
 from holdfast.errors import ConnectionLost, InvalidInput, StepFailed
 from holdfast.flows.branches import Answers, Branches, here, lane_here
-from holdfast.flows.ends import Interrupted, Suspended
+from holdfast.flows.ends import Interrupted, Suspended, follows
 from holdfast.flows.inside import step_around
 from holdfast.flows.recorder import Recorder
 from holdfast.flows.steps import Again, Final, Open, after_failure, failure_of
@@ -31,7 +32,9 @@ class Replay:
         self._held = held
         self._task = asyncio.current_task()
         self._unkept: list[Writing] = []
-        self._end: Suspended | None = None
+        self.end: Suspended | None = None
+        self.awaited = ""
+        self._is_end_caught = False
         self.children: dict[str, list[int]] = {}
         """The jobs that a call, named as its wait is, waits for: to be told."""
 
@@ -44,8 +47,10 @@ class Replay:
         self, names: list[str], kind: str, *, is_new: bool = False
     ) -> list[tuple[Recorded | None, Place]]:
         """At several things that begin together."""
-        if self._end is not None:
-            raise self._end
+        if self.end is not None:
+            is_ours = asyncio.current_task() is self._task
+            self._is_end_caught |= is_ours and not follows(sys.exception(), self.end)
+            raise self.end
         self.path.check()
         if (step := step_around(self)) is not None:
             raise self.path.refused(InvalidInput(_nested(names[0], step)))
@@ -162,15 +167,22 @@ class Replay:
         if "waiting" in statuses:
             outcome = "retried" if any(wait.error for wait in waits if wait.kind == "retry") else "snoozed"
             waiting = shown(waits, self.path, self.children, self._held.row.started_at + self._held.took)
-            self._end = Suspended(
-                is_settled=True, outcome=outcome, waiting=waiting, failure=failure_among(waits)
+            self.end, self.awaited = (
+                Suspended(is_settled=True, outcome=outcome, waiting=waiting, failure=failure_among(waits)),
+                waits[0].name,
             )
-            raise self._end
+            raise self.end
         self._held.is_completing = False
         if "stop" in statuses:
-            self._end = Suspended(is_settled=False)
-            raise self._end
+            self.end = Suspended(is_settled=False)
+            raise self.end
         return {answer.name: answer for answer in answers}
+
+    def is_end_caught(self, raised: BaseException | None) -> bool:
+        """Whether the user's code has caught the end of this run and gone on; `raised` is what its function
+        was left with. What a `finally` raises while the end is on its way out goes on with nothing.
+        """
+        return self.end is not None and (self._is_end_caught or not follows(raised, self.end))
 
     async def _keep_failures(self) -> None:
         """The flow goes on after a step has failed: from now on that is its way, and not tried again."""

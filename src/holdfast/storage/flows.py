@@ -18,6 +18,7 @@ from holdfast.postgres.schema import Schema
 from holdfast.postgres.statement import Statement
 from holdfast.storage.arrays import number_array, text_array
 from holdfast.storage.jobs import job_columns
+from holdfast.storage.runs import Retention
 from holdfast.storage.statements import statement
 
 KEEP_EVENTS = timedelta(days=30)
@@ -118,6 +119,7 @@ _CHECKPOINT = statement("flow_checkpoint", int, is_repeatable=True)
 _CHECKPOINT_ONE = statement("flow_checkpoint_one", int, is_repeatable=True)
 _LOCK = statement("flow_lock", str)
 _WAIT = statement("flow_wait", Waited)
+_PARK = statement("flow_park", int)
 _WAKE_TAKE = statement("flow_wake_take", int)
 _WAKE = statement("flow_wake", Woken)
 _TIME_OUT = statement("flow_time_out", TimedOut)
@@ -200,6 +202,20 @@ def wait(schema: Schema, waits: Sequence[Wait], *, now: datetime | None = None) 
             )
         )
     )
+
+
+def park(
+    schema: Schema,
+    job: int,
+    run: int,
+    error: str,
+    *,
+    retention: Retention | None = None,
+    now: datetime | None = None,
+) -> Statement[int]:
+    """End a flow that waits since this run, as failed; answers nothing if it does not wait any more."""
+    keep = (retention or Retention()).dead
+    return _PARK.with_params(schema, job=job, run=run, error=error, keep_dead=keep, now=now)
 
 
 def is_locking(waits: Sequence[Wait]) -> bool:
