@@ -1,6 +1,7 @@
 """Random flows of steps, sleeps, events, children and branches, under random crashes, equal their model."""
 
 import asyncio
+from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from engine.interleaving.places import flaws
 from flows.killing import lives
+from flows.running import state_of, until_state, working
 from holdfast import App, Flow, Job, Retry
 from holdfast.errors import StepFailed
 
@@ -180,3 +182,119 @@ def test_a_random_flow_under_random_crashes_equals_its_model(
         assert flaws(connection) == {}
         [(left,)] = connection.execute("select count(*) from holdfast.event")
         assert left == 0, "every event was taken"
+
+
+@dataclass(frozen=True)
+class Edit:
+    """How a deploy changes a flow's code. `is_new`: what it adds says so."""
+
+    how: str
+    at: int
+    to: int
+    is_new: bool
+
+
+Names = list[tuple[str, bool]]
+"""The steps of a flow in their order, each with whether it says that it is new."""
+
+EDITS = st.builds(
+    Edit,
+    how=st.sampled_from(("rename", "insert", "remove", "move")),
+    at=st.integers(0, 5),
+    to=st.integers(0, 5),
+    is_new=st.booleans(),
+)
+
+
+def edited(names: Names, edits: list[Edit]) -> Names:
+    names = list(names)
+    for number, edit in enumerate(edits):
+        at, to = edit.at % (len(names) + 1), edit.to % (len(names) + 1)
+        if edit.how == "insert":
+            names.insert(at, (f"added {number}", edit.is_new))
+        elif at < len(names):
+            name, is_new = names.pop(at)
+            if edit.how == "rename":
+                names.insert(at, (f"{name}'", is_new))
+            elif edit.how == "move":
+                names.insert(to, (name, is_new))
+    return names
+
+
+def runs_twice(done: list[str]) -> list[str]:
+    """Effects that were done again, under whatever name: an edit only adds marks to a name."""
+    return [name for name, count in Counter(name.rstrip("'") for name in done).items() if count > 1]
+
+
+class Deployed:
+    """One flow whose code is replaced, and what its steps have done."""
+
+    def __init__(self, dsn: str) -> None:
+        self._dsn = dsn
+        self.done: list[str] = []
+        self.job = 0
+
+    async def runs(self, names: Names, stop: int, *states: str, event: str | None = None) -> str | None:
+        """Until it has come to one of these states with this code, which waits after `stop` steps."""
+        async with App(self._dsn) as app:
+
+            @app.flow(name="edited")
+            async def flow_now(flow: Flow) -> list[str]:
+                for number, (name, is_new) in enumerate(names):
+                    if number == stop:
+                        await flow.wait_event("go")
+                    await flow.step(name, self.done.append, name, is_new=is_new)
+                if stop >= len(names):
+                    await flow.wait_event("go")
+                return [name for name, _ in names]
+
+            if not self.job:
+                self.job = (await flow_now.enqueue()).id
+            elif await state_of(app, self.job) == "failed":
+                await app.flows.resume(self.job)
+            if event is not None:
+                await app.emit(event)
+            async with working(app):
+                await until_state(app, self.job, *states)
+            return await state_of(app, self.job)
+
+
+@pytest.mark.timeout(300)
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
+@given(
+    count=st.integers(1, 5),
+    stop=st.integers(0, 5),
+    edits=st.lists(EDITS, min_size=1, max_size=3),
+    stop_now=st.integers(0, 8),
+)
+def test_a_flow_whose_code_is_edited_does_nothing_twice_and_the_old_code_finishes_it(
+    dsn: str, count: int, stop: int, edits: list[Edit], stop_now: int
+) -> None:
+    """It waits somewhere, is edited, and goes on: to its end, or it is parked with nothing done that it has
+    done before; then the deploy is rolled back.
+    """
+    before: Names = [(f"step {number}", False) for number in range(count)]
+    after = edited(before, edits)
+    stop = min(stop, count)
+
+    async def story() -> tuple[str | None, list[str], list[str]]:
+        deployed = Deployed(dsn)
+        await deployed.runs(before, stop, "waiting")
+        assert deployed.done == [name for name, _ in before[:stop]]
+        state = await deployed.runs(after, stop_now, "succeeded", "failed", event="go")
+        meanwhile = list(deployed.done)
+        if state == "failed":
+            # The old code does not have what the edited code has added as new: rolled back, it is parked.
+            is_added = any(is_new and name in meanwhile for name, is_new in after)
+            if not is_added:
+                state = await deployed.runs(before, stop, "succeeded", "failed")
+        return state, meanwhile, deployed.done
+
+    state, meanwhile, done = asyncio.run(story())
+    assert runs_twice(meanwhile) == []
+    assert runs_twice(done) == []
+    if state == "failed":
+        assert any(is_new and name in meanwhile for name, is_new in after), "rolled back, it goes on"
+    with psycopg.connect(dsn) as connection:
+        assert flaws(connection) == {}
+        connection.execute("truncate holdfast.event")
