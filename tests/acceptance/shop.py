@@ -83,6 +83,13 @@ async def pay_once_behind_a_hook(ctx: Context, number: int) -> None:
     await leave_effect(ctx)
 
 
+@app.job(retry=Retry(max_attempts=1), on_dead=lambda ctx, _: note(ctx, "dead"))
+async def hang_once_and_for_all(ctx: Context) -> None:
+    """Only the end of its worker ends it."""
+    note(ctx)
+    await asyncio.Event().wait()
+
+
 @app.job(retry=SHORT)
 async def wait_then_pay(ctx: Context, gate: str) -> None:
     """Runs until the test opens its gate, then leaves its effect."""

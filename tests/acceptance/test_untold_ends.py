@@ -7,6 +7,7 @@ import pytest
 
 from acceptance.books import Books, until
 from acceptance.inside import NO_MORE, ONCE_MORE, working
+from acceptance.workers import Workers
 from holdfast import App, Context
 from holdfast.errors import JobEnded
 from holdfast.storage.notices import take_notices
@@ -154,3 +155,66 @@ async def test_a_notice_whose_teller_was_killed_is_told_by_another(dsn: str, boo
         async with working(app):
             await until(lambda: said, "another tells it")
     assert said == [("on_cancelled", handle.id, "cancelled")]
+
+
+async def test_a_notice_that_five_workers_ended_on_is_given_up(
+    dsn: str, books: Books, caplog: pytest.LogCaptureFixture
+) -> None:
+    said: Said = []
+    async with App(dsn, **hooks(said)) as app:
+
+        @app.job
+        async def later() -> None:
+            pass
+
+        handle = await later.using(delay="1h").enqueue()
+        await app.cancel([handle.id])
+        books.run("update holdfast.notice set tries = 5")
+        async with working(app):
+            await until(lambda: not notices(books), "the notice is gone")
+    assert said == []
+    [line] = [line for line in caplog.messages if line.startswith("hooks given up")]
+    assert f"job={handle.id} kind=later outcome=cancelled" in line
+
+
+@pytest.mark.requirement("S2.35")
+async def test_the_hooks_of_a_job_whose_worker_was_killed_are_called_by_another_worker(
+    shop: Any, books: Books, workers: Workers
+) -> None:
+    one, other = await workers.start_several(2, lease=2)
+    handle = await shop.hang_once_and_for_all.enqueue()
+    await until(lambda: books.lines("run", job=handle.id), "it runs")
+    [run] = books.lines("run", job=handle.id)
+    killed, alive = (one, other) if run.pid == one.pid else (other, one)
+    killed.kill()
+    await until(lambda: books.lines("dead", job=handle.id), "its hook is called")
+    [told] = books.lines("dead", job=handle.id)
+    assert (told.pid, told.run) == (alive.pid, run.run)
+    [line] = alive.lines("run taken away, failed")
+    assert f"job={handle.id} kind=hang_once_and_for_all" in line
+    assert f"worker={killed.id} " in line
+    assert f"pid={killed.pid} " in line
+    await alive.stop()
+
+
+async def test_a_run_that_the_leader_takes_away_past_its_timeout_is_told_to_its_hooks(
+    dsn: str, books: Books, caplog: pytest.LogCaptureFixture
+) -> None:
+    said: Said = []
+    async with App(dsn, **hooks(said)) as app:
+
+        @app.job(retry=NO_MORE)
+        async def hang() -> None:
+            await asyncio.Event().wait()
+
+        async with working(app, is_leading_allowed=False) as stuck:
+            handle = await hang.enqueue()
+            await until(lambda: books.leases() == 1, "it runs")
+            books.run("update holdfast.lease set timeout_at = now() - interval '1 day'")
+            async with working(app):
+                await until(lambda: len(said) == 2, "hooks are told")
+            former = stuck.id
+    assert said == [("on_failure", handle.id, "stale_timeout"), ("on_dead", handle.id, "stale_timeout")]
+    [line] = [line for line in caplog.messages if line.startswith("run taken away, failed")]
+    assert f"job={handle.id} kind=hang" in line
+    assert f"worker={former} " in line
