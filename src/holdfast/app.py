@@ -4,6 +4,7 @@ import logging
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeGuard, TypeVar
 
@@ -34,6 +35,7 @@ from holdfast.storage.flows import emit
 from holdfast.storage.jobs import Enqueued, enqueue_many
 from holdfast.storage.operators import cancel
 from holdfast.telemetry.events import Reader
+from holdfast.worker.cancel_log import log_cancelled
 from holdfast.worker.extras import Extras
 from holdfast.worker.kind import ErrorHook, Hook, Hooks, Kind
 from holdfast.worker.notifier import wishes
@@ -211,7 +213,7 @@ class App(Declaring):
     ) -> dict[int, str]:
         """End what waits, ask what runs to end: cancelled, requested, final, unknown or busy."""
         conn = self._connections.chosen(conn)
-        asked = cancel(self.schema, jobs, reason=reason)
+        asked = cancel(self.schema, jobs, reason=reason, on_ended=partial(log_cancelled, reason))
         if conn is not None:
             return await hold(asked, lambda statement: run_on(conn, statement))
         return await hold(asked, (await self._connections.opened()).database.run)
@@ -221,7 +223,7 @@ class App(Declaring):
     ) -> dict[int, str]:
         """The same, blocking."""
         conn = self._connections.chosen(conn)
-        asked = cancel(self.schema, jobs, reason=reason)
+        asked = cancel(self.schema, jobs, reason=reason, on_ended=partial(log_cancelled, reason))
         if conn is not None:
             return hold_blocking(asked, lambda statement: run_on_blocking(conn, statement))
         return hold_blocking(asked, self._connections.opened_blocking().database.run)

@@ -101,6 +101,8 @@ async def test_no_chore_waits_longer_than_its_interval(dsn: str) -> None:
         "unpark": 30,
         "fold": 30,
         "prune": 60,
+        "untold": 120,
+        "unserved": 60,
         "plan": 30,
         "prune plans": 600,
     }

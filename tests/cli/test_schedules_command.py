@@ -88,6 +88,22 @@ def test_a_list_says_what_fires_when_and_how_it_stands(
     assert (facts["rollup"]["state"], facts["rollup"]["scopes"]) == ("active", 3)
 
 
+def test_a_schedule_whose_job_no_live_worker_knows_says_so_at_once(books: Books, capsys: Captured) -> None:
+    """Its job was renamed in the code that the workers run by now."""
+    assert "no live worker" not in "".join(lines(capsys, "list")), "without a worker nobody can tell"
+    books.rows(
+        "insert into holdfast.worker"
+        " (host, pid, version, queues, kinds, slots, started_at, beat_at, expires_at)"
+        " values ('h', 1, '0', '{default}', '{report,roll_up}', 1, now(), now(), now() + interval '1 h')"
+    )
+    listed = {one["name"]: (one["state"], one["is_kind_known"]) for one in answer(capsys, "list")}
+    assert listed == {"report": ("active", True), "rollup": ("orphaned", False)}
+    assert "orphaned: no live worker knows rollup" in "".join(lines(capsys, "list"))
+    assert "no live worker knows this job: it was renamed or removed" in "".join(
+        lines(capsys, "show", "rollup")
+    )
+
+
 def test_without_schedules_a_list_says_how_to_get_one(capsys: Captured) -> None:
     assert "@app.schedule" in lines(capsys, "list")[0]
     assert answer(capsys, "list") == []

@@ -20,7 +20,7 @@ from holdfast.domain.transition import Complete, Fail, Retry
 from holdfast.postgres.borrowed import run_on_blocking
 from holdfast.postgres.conversation import Conversation
 from holdfast.postgres.statement import Statement
-from holdfast.storage import chores, jobs, notices, operators, runs, workers
+from holdfast.storage import chores, jobs, notices, operators, runs, unserved, workers
 from holdfast.storage.session import plan_as_written
 from support.databases import a_copy
 from support.engine import SCHEMA
@@ -164,6 +164,9 @@ GUARDS = {
     ),
     "queue list of one": guard(
         operators.queues(SCHEMA, name="nothing", now=NOW), 1_000, *READY, "ready_parked_pkey"
+    ),
+    "unserved": guard(
+        unserved.unserved(SCHEMA, now=NOW), 2_500, *READY, "ready_parked_pkey", "ready_parked_kind"
     ),
     "dead list of 20": guard(
         operators.dead_jobs(SCHEMA, limit=20), 300, "dead_died_at", "job_pkey", "ledger_pkey"

@@ -146,3 +146,20 @@ async def test_the_dead_are_listed_resumed_retried_and_purged(
         await app.dead.purge()
     assert app.dead.purge_sync(before=datetime.now(UTC) + timedelta(days=1)) == 0
     assert await app.dead.list() == []
+
+
+async def test_a_job_that_is_cancelled_while_it_waits_is_logged_where_it_is_cancelled(
+    app: App, work: Job[[int], int], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "holdfast")
+    handles = [await work.using(delay="1h").enqueue(number) for number in range(22)]
+    await app.cancel([handles[0].id, 999_999], reason="out of stock")
+    assert caplog.messages == [
+        f'job cancelled while it waited: job={handles[0].id} kind=work queue=mail reason="out of stock"'
+    ]
+    caplog.clear()
+    app.cancel_sync([handle.id for handle in handles])
+    assert len(caplog.messages) == 21
+    assert caplog.messages[-1] == (
+        'more jobs cancelled while they waited: count=1 reason="cancelled on request"'
+    )

@@ -62,7 +62,10 @@ def list_(*, dsn: str | None, schema: Schema, as_json: bool) -> None:
 def _line(schedule: Schedule, now: datetime) -> tuple[str, ...]:
     scopes = f"{schedule.scopes:,}" if schedule.has_scopes else ""
     upcoming, last = shown.upcoming(schedule.next_at, now), shown.distance(schedule.last_plan_at, now)
-    return schedule.name, shown.state(schedule), upcoming, last or "never", scopes, schedule.described
+    state = shown.state(schedule)
+    if not schedule.is_kind_known:
+        state += f": no live worker knows {schedule.kind}"
+    return schedule.name, state, upcoming, last or "never", scopes, schedule.described
 
 
 @schedules.command()

@@ -53,7 +53,7 @@ def state(schedule: Schedule) -> str:
         return "error"
     if schedule.is_paused:
         return "paused"
-    if schedule.is_orphaned:
+    if schedule.is_orphaned or not schedule.is_kind_known:
         return "orphaned"
     return "active" if schedule.next_at is not None else "ended"
 
@@ -97,6 +97,8 @@ def facts(schedule: Schedule, now: datetime) -> Iterator[tuple[str, str]]:
         yield "written", f'"{schedule.timing.expression}"'
     yield "rules", rules_words(schedule.rules)
     yield "job", f"{schedule.kind}({_arguments(schedule.args)}) in queue {schedule.queue}"
+    if not schedule.is_kind_known:
+        yield "", "no live worker knows this job: it was renamed or removed, or its worker does not run"
     yield "origin", _origin(schedule)
     yield "state", state(schedule)
     if schedule.is_paused:

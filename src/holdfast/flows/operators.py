@@ -3,6 +3,7 @@ and blocking with `_sync`; with `conn` it is part of the caller's transaction.
 """
 
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from holdfast.errors import Conflict, FlowNotFailed, InvalidInput, JobNotFound, StepNotFound
 from holdfast.flows.shown import FlowRecord, FlowSummary, record_of, summary_of
@@ -11,6 +12,7 @@ from holdfast.postgres.schema import Schema
 from holdfast.postgres.statement import Statement
 from holdfast.storage.flows_shown import FlowRow, flows, retry_from, steps
 from holdfast.storage.operators import cancel, find, history, resume_dead, retry_dead
+from holdfast.worker.cancel_log import log_cancelled
 
 # Named out here: inside the class, `list` is the verb.
 ManyFlows = list[FlowSummary]
@@ -145,7 +147,7 @@ def _check_taken_up(schema: Schema, flow: int, answer: str) -> Conversation[None
 
 
 def _cancel(schema: Schema, flow: int, reason: str) -> Conversation[str]:
-    answer = (yield from cancel(schema, [flow], reason=reason))[flow]
+    answer = (yield from cancel(schema, [flow], reason=reason, on_ended=partial(log_cancelled, reason)))[flow]
     if answer == "unknown":
         raise JobNotFound(flow)
     return answer

@@ -18,7 +18,9 @@ class Schedule:
     """A schedule and where it stands. `timing` and `rules` are None if its row means nothing: see `error`.
 
     `is_orphaned`: it was declared in code, and no live worker declares it any more. It goes on firing until
-    it is paused or deleted. `scopes` and `failing` count those that fire, and those that cannot be planned.
+    it is paused or deleted. `is_kind_known`: a live worker knows its job, or there is none to tell; else its
+    job was renamed or removed, and what it fires waits. `scopes` and `failing` count those that fire, and
+    those that cannot be planned.
     """
 
     name: str
@@ -33,6 +35,7 @@ class Schedule:
     changed_at: datetime
     is_declared: bool
     is_orphaned: bool
+    is_kind_known: bool
     is_paused: bool
     paused_at: datetime | None
     paused_until: datetime | None
@@ -110,6 +113,7 @@ def schedule_of(row: ScheduleRow) -> Schedule:
         changed_at=row.changed_at.astimezone(UTC),
         is_declared=row.declared_at is not None,
         is_orphaned=row.is_orphaned,
+        is_kind_known=row.is_kind_known,
         is_paused=row.is_paused,
         paused_at=_utc(row.paused_at) if row.is_paused else None,
         paused_until=_utc(row.paused_until) if row.is_paused else None,

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from holdfast.domain.failure import MESSAGE_LIMIT, Failure, storable
 from holdfast.domain.job import (
@@ -31,6 +31,15 @@ class Answered(NamedTuple):
 
     job: int
     answer: str
+
+
+class Cancelled(NamedTuple):
+    """What cancelling did with one job; kind and queue of one that waited, and has ended by it."""
+
+    job: int
+    answer: str
+    kind: str | None
+    queue: str | None
 
 
 class Paused(NamedTuple):
@@ -101,7 +110,7 @@ class LedgerEntry(NamedTuple):
     result: str | None
 
 
-_CANCEL = statement("cancel", Answered)
+_CANCEL = statement("cancel", Cancelled)
 _PLACE_LOST = statement("place_lost", int)
 _REPRIORITISE = statement("reprioritise", Answered)
 _PAUSE = statement("pause", Paused)
@@ -121,9 +130,11 @@ def cancel(
     *,
     reason: str = "cancelled on request",
     retention: Retention | None = None,
+    on_ended: Callable[[list[Cancelled]], None] | None = None,
     now: datetime | None = None,
 ) -> Conversation[dict[int, str]]:
-    """End what waits, ask what runs to end. Answers cancelled, requested, final, unknown or busy.
+    """End what waits, ask what runs to end. Answers cancelled, requested, final, unknown or busy. `on_ended`
+    is told of those that waited.
 
     A job that is nowhere, since somebody deleted its row by hand, is ended too.
     """
@@ -132,16 +143,16 @@ def cancel(
     error = Failure(reason, "cancelled").to_json()
     told = storable(reason)[:MESSAGE_LIMIT]
 
-    def cancelling(left: list[int]) -> Statement[Answered]:
+    def cancelling(left: list[int]) -> Statement[Cancelled]:
         return _CANCEL.with_params(
             schema, jobs=left, keep_other=keep.other, error=error, reason=told, now=now
         )
 
-    answers = yield from _until_found(jobs, cancelling)
+    answers = yield from _until_found(jobs, cancelling, on_ended)
     busy = sorted(job for job, answer in answers.items() if answer == "busy")
     if busy:
         lost = yield from ask(_PLACE_LOST.with_params(schema, jobs=busy, now=now))
-        answers |= yield from _until_found(lost, cancelling)
+        answers |= yield from _until_found(lost, cancelling, on_ended)
     return answers
 
 
@@ -208,8 +219,13 @@ def _to_ready(
     )
 
 
+Row = TypeVar("Row", Answered, Cancelled)
+
+
 def _until_found(
-    jobs: Sequence[int], statement_for: Callable[[list[int]], Statement[Answered]]
+    jobs: Sequence[int],
+    statement_for: Callable[[list[int]], Statement[Row]],
+    on_ended: Callable[[list[Row]], None] | None = None,
 ) -> Conversation[dict[int, str]]:
     """A job that is nowhere and not final was moving between two places while we looked: look again."""
     check_ids(jobs)
@@ -219,6 +235,8 @@ def _until_found(
         if not left:
             break
         rows = yield from ask(statement_for(left))
+        if on_ended is not None:
+            on_ended([row for row in rows if row.answer == "cancelled"])
         answers.update((row.job, "busy" if row.answer == "moving" else row.answer) for row in rows)
         left = [row.job for row in rows if row.answer == "moving"]
     return answers

@@ -96,6 +96,7 @@ class ScheduleRow(NamedTuple):
     error: str | None
     is_paused: bool
     is_orphaned: bool
+    is_kind_known: bool
     scopes: int
     failing: int
     last_plan_at: datetime | None

@@ -155,6 +155,18 @@ class HooksUntold:
 
 
 @dataclass(frozen=True, slots=True)
+class NobodyServes:
+    """Something waits for a worker that there is not: jobs of a queue, of a kind, or of a kind in a queue; or
+    the jobs of a schedule. `near` is the end of the sentence: what may have been meant.
+    """
+
+    schedule: str | None
+    queue: str | None
+    kind: str | None
+    near: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class HookFailed:
     hook: str
     kind: str
@@ -205,6 +217,7 @@ Event = (
     | JobExpired
     | JobsExpired
     | HooksUntold
+    | NobodyServes
     | HookFailed
     | ScheduleFailed
     | ScopesAwaited

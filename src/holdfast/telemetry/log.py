@@ -23,6 +23,7 @@ from holdfast.telemetry.events import (
     LeadershipChanged,
     LeaseLost,
     LoopBlocked,
+    NobodyServes,
     PlansMissed,
     RunTakenAway,
     ScheduleFailed,
@@ -139,6 +140,9 @@ class EventLog:
                     count=count,
                     job=job,
                 )
+            case NobodyServes():
+                facts = {"schedule": event.schedule, "queue": event.queue, "kind": event.kind}
+                _line(logging.WARNING, _unserved(event) + event.near, **facts)
             case HookFailed(hook, kind, job, error):
                 logger.error("hook %s failed: kind=%s job=%s", hook, kind, job, exc_info=error)
             case ScheduleFailed(schedule, scope, problem):
@@ -159,6 +163,16 @@ class EventLog:
 
 
 log_event = EventLog()
+
+
+def _unserved(event: NobodyServes) -> str:
+    if event.schedule is not None:
+        return "no live worker knows the kind of this schedule: its jobs will wait"
+    if event.kind is None:
+        return "no live worker serves this queue: its jobs wait"
+    if event.queue is None:
+        return "no live worker knows this kind: its jobs wait"
+    return "no live worker that serves this queue knows this kind: its jobs wait"
 
 
 def _level(event: AttemptEnded) -> int:

@@ -36,6 +36,7 @@ from holdfast.worker.attempts import Attempts
 from holdfast.worker.callers import Caller, Coroutines, Threads
 from holdfast.worker.chores.duties import chores_of
 from holdfast.worker.chores.leader import Leader
+from holdfast.worker.chores.unserved_reporter import UnservedReporter
 from holdfast.worker.completion import Completion
 from holdfast.worker.connections import Connections
 from holdfast.worker.context import Context
@@ -290,6 +291,7 @@ class Worker:
     def _leader(
         self, hot: Database, database: Database, wake_ups: WakeUps, on_ready: Callable[[], None]
     ) -> Leader:
+        unserved = UnservedReporter(database, self._schema, self._emitter)
         return Leader(
             hot,
             self._schema,
@@ -302,6 +304,7 @@ class Worker:
                     self._options.retention,
                     self._options.beats.lease,
                     on_end=self._teller.wake,
+                    unserved=unserved,
                 ),
                 *self._extras.chores(database, self._emitter),
             ],
@@ -360,7 +363,7 @@ class Worker:
             """A worker has begun, or the leader has left."""
             if isinstance(news, Gap) or news.payload == "vacant":
                 leader.is_wanted()
-            leader.wake("unpark")
+            leader.wake("unpark", "unserved")
 
         listener.subscribe(f"{name}.ready", ready)
         listener.subscribe(f"{name}.cancel", cancelled)

@@ -1,7 +1,7 @@
 -- Cancel jobs: what waits ends at once, what runs gets a request that its worker is told of.
 -- Locks ready, scheduled, waiting, then lease rows in ascending order, skipping locked ones; never waits.
 -- What hooks are to be told of leaves a notice, as in noticed.sql.
--- Answers for each job: cancelled, requested, final, unknown, or moving (ask again in a new statement).
+-- Answers for each job, with kind and queue of what it has ended: cancelled, requested, final, unknown, or moving (ask again in a new statement).
 with clock as materialized (
   select coalesce(%(now)s::timestamptz, statement_timestamp()) as now
 ), asked as materialized (
@@ -110,7 +110,7 @@ select a.job,
             when exists (select from {schema}.ledger l where l.job = a.job and l.is_final) then 'final'
             when not exists (select from {schema}.job j where j.id = a.job) then 'unknown'
             else 'moving'
-       end as answer
+       end as answer, s.kind, s.queue
   from asked a
   left join stopped s using (job)
   left join requested r using (job), (select count(*) from told) as everyone

@@ -1,6 +1,6 @@
 -- Schedules with where they stand, in the order of their names: one, or all of them (NULL).
 -- Orphaned: once declared by code, and no live worker has declared it for three minutes. Without a live worker nobody
--- can tell. Leans on schedule_pkey and schedule_scope_pkey; reads the scopes of what it shows.
+-- can tell, nor whether its kind is known. Leans on schedule_pkey and schedule_scope_pkey; reads the scopes of what it shows.
 with clock as materialized (
   select coalesce(%(now)s::timestamptz, statement_timestamp()) as now
 )
@@ -10,6 +10,9 @@ select s.name, s.version, s.created_at, s.changed_at, s.declared_at, s.has_scope
        coalesce(s.paused_at is not null and (s.paused_until is null or s.paused_until > clock.now), false) as is_paused,
        s.declared_at is not null and s.declared_at < clock.now - interval '3 minutes'
          and exists (select from {schema}.worker w where w.lost_at is null and w.expires_at > clock.now) as is_orphaned,
+       not exists (select from {schema}.worker w where w.lost_at is null and w.expires_at > clock.now)
+         or exists (select from {schema}.worker w
+                     where w.lost_at is null and w.expires_at > clock.now and s.kind = any(w.kinds)) as is_kind_known,
        c.scopes, c.failing, c.last_plan_at, c.next_at, clock.now
   from clock, {schema}.schedule s
  cross join lateral (

@@ -14,6 +14,7 @@ from holdfast.worker.chores.cleaning import Folder, Pruner, RingTurner, Unparker
 from holdfast.worker.chores.end_reporter import EndReporter, UntoldReporter
 from holdfast.worker.chores.moving import Expirer, Promoter, Rescuer, TimeoutEnforcer
 from holdfast.worker.chores.pace import Chore
+from holdfast.worker.chores.unserved_reporter import UnservedReporter
 
 
 def chores_of(
@@ -24,10 +25,11 @@ def chores_of(
     lease: timedelta,
     *,
     on_end: Callable[[], None] = lambda: None,
+    unserved: UnservedReporter | None = None,
 ) -> list[Chore]:
     """`on_end` is called when jobs have ended, or lost an attempt, whose hooks may be told. `lease` is a
     worker's: whoever wants it short wants to be rescued soon. The renewal of leadership tells, too, when one
-    has run out.
+    has run out. `unserved` remembers over several leaderships what was said.
     """
     lost = lease.total_seconds()
     promote = Chore(
@@ -48,6 +50,7 @@ def chores_of(
     rescuer = Rescuer(database, schema, retention, on_rescued=rescued)
     enforcer = TimeoutEnforcer(database, schema, retention, on_rescued=rescued)
     expirer = Expirer(database, schema, retention, on_ended=reporter.expired)
+    unserved = unserved or UnservedReporter(database, schema, emitter)
     untold = UntoldReporter(database, schema, emitter)
     return [
         promote,
@@ -67,4 +70,5 @@ def chores_of(
         Chore("fold", Folder(database, schema).once, emitter, shortest=5, longest=30),
         Chore("prune", Pruner(database, schema).once, emitter, shortest=5, longest=60),
         Chore("untold", untold.once, emitter, shortest=60, longest=120),
+        Chore("unserved", unserved.once, emitter, shortest=15, longest=60),
     ]

@@ -1,0 +1,37 @@
+"""What waits for a worker that there is not: jobs whose queue or kind nobody serves, and such schedules."""
+
+from datetime import datetime
+from typing import NamedTuple
+
+from holdfast.postgres.schema import Schema
+from holdfast.postgres.statement import Statement
+from holdfast.storage.statements import statement
+
+
+class Unserved(NamedTuple):
+    """Waiting jobs of a queue and kind; with `schedule`, that fires jobs of this kind."""
+
+    schedule: str | None
+    queue: str | None
+    kind: str
+    is_queue_served: bool
+    is_kind_known: bool
+
+
+class KnownNames(NamedTuple):
+    queues: list[str]
+    kinds: list[str]
+
+
+_UNSERVED = statement("unserved", Unserved, is_repeatable=True)
+_KNOWN = statement("known_names", KnownNames, is_repeatable=True)
+
+
+def unserved(schema: Schema, *, now: datetime | None = None) -> Statement[Unserved]:
+    """At most 100 of them. Nothing while no worker is alive."""
+    return _UNSERVED.with_params(schema, now=now)
+
+
+def known_names(schema: Schema, *, now: datetime | None = None) -> Statement[KnownNames]:
+    """What live workers serve and know, to show what may have been meant."""
+    return _KNOWN.with_params(schema, now=now)

@@ -1,0 +1,33 @@
+"""Says which waiting jobs were cancelled: no worker has them, so the process that cancels them says it."""
+
+import logging
+from collections.abc import Sequence
+
+from holdfast.storage.operators import Cancelled
+
+_EACH = 20
+_log = logging.getLogger("holdfast.app")
+
+
+def log_cancelled(reason: str, ended: Sequence[Cancelled]) -> None:
+    """The first ones by name. On a connection of the caller's, it holds once that is committed."""
+    from holdfast.telemetry.log import say
+
+    for row in ended[:_EACH]:
+        say(
+            _log,
+            logging.INFO,
+            "job cancelled while it waited",
+            job=row.job,
+            kind=row.kind,
+            queue=row.queue,
+            reason=reason,
+        )
+    if len(ended) > _EACH:
+        say(
+            _log,
+            logging.INFO,
+            "more jobs cancelled while they waited",
+            count=len(ended) - _EACH,
+            reason=reason,
+        )
