@@ -141,8 +141,13 @@ class EventLog:
                     job=job,
                 )
             case NobodyServes():
-                facts = {"schedule": event.schedule, "queue": event.queue, "kind": event.kind}
-                _line(logging.WARNING, _unserved(event) + event.near, **facts)
+                _line(
+                    logging.WARNING,
+                    _unserved(event) + event.near,
+                    schedule=event.schedule,
+                    queue=event.queue,
+                    kind=event.kind,
+                )
             case HookFailed(hook, kind, job, error):
                 logger.error("hook %s failed: kind=%s job=%s", hook, kind, job, exc_info=error)
             case ScheduleFailed(schedule, scope, problem):
