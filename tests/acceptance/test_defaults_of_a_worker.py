@@ -96,7 +96,6 @@ async def test_no_chore_waits_longer_than_its_interval(dsn: str) -> None:
         "expire": 30,
         "rescue": 30,
         "time out": 120,
-        "untold": 120,
         "ring": 30,
         "unpark": 30,
         "fold": 30,
