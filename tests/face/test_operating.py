@@ -89,7 +89,7 @@ async def test_every_queue_is_listed_that_has_jobs_or_a_worker(
     assert known["parked"].oldest_age > timedelta(hours=1)
     assert known["mail"].oldest_age is None
     first, *rest = await app.queues.list()
-    assert [queue.name for queue in app.queues.list_sync(after=first, limit=1)] == [rest[0].name]
+    assert [queue.name for queue in await app.queues.list(after=first, limit=1)] == [rest[0].name]
     with pytest.raises(InvalidInput, match="give a QueueStatus"):
         await app.queues.list(after="mail")  # type: ignore[arg-type]  # as an untyped caller may
 
@@ -158,7 +158,7 @@ async def test_a_job_that_is_cancelled_while_it_waits_is_logged_where_it_is_canc
         f'job cancelled while it waited: job={handles[0].id} kind=work queue=mail reason="out of stock"'
     ]
     caplog.clear()
-    app.cancel_sync([handle.id for handle in handles])
+    await app.cancel([handle.id for handle in handles])
     assert len(caplog.messages) == 21
     assert caplog.messages[-1] == (
         'more jobs cancelled while they waited: count=1 reason="cancelled on request"'
