@@ -27,6 +27,7 @@ from holdfast.postgres.availability import (
 )
 from holdfast.postgres.lenient_rows import UNREADABLE, read_leniently
 from holdfast.postgres.options import PoolSettings
+from holdfast.postgres.read_only import is_read_only
 from holdfast.postgres.replies import Watchdog, can_be_read
 from holdfast.postgres.rows import has_rows
 from holdfast.postgres.session import Life, SessionSettings
@@ -157,6 +158,9 @@ class BlockingPool:
                 connection.rollback()
         except psycopg.Error:
             connection.close()
+        if is_read_only(connection):
+            connection.close()
+            self._distrusted_until = monotonic()
 
     def sweep(self) -> None:
         """Replace idle connections that ended or have lived long enough, before somebody needs them.

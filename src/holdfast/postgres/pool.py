@@ -28,6 +28,7 @@ from holdfast.postgres.availability import (
 from holdfast.postgres.lenient_rows import UNREADABLE, read_leniently
 from holdfast.postgres.options import PoolSettings
 from holdfast.postgres.pooled import PooledConnection
+from holdfast.postgres.read_only import is_read_only
 from holdfast.postgres.replies import Ear, Patience, replies_within
 from holdfast.postgres.rows import has_rows
 from holdfast.postgres.session import Life, SessionSettings
@@ -187,6 +188,9 @@ class Pool:
                 await connection.rollback()
         except psycopg.Error:
             await connection.close()
+        if is_read_only(connection):
+            await connection.close()
+            self._distrusted_until = monotonic()
 
     async def sweep(self) -> None:
         """Replace idle connections that ended or have lived long enough, before somebody needs them."""
