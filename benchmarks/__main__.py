@@ -11,6 +11,7 @@ from benchmarks.cycle import cycle
 from benchmarks.due import due
 from benchmarks.enqueue import enqueue
 from benchmarks.figure import Figure
+from benchmarks.recovery import recovery
 from benchmarks.schedules import schedules
 from benchmarks.steady import Runs
 from benchmarks.wal import wal
@@ -25,6 +26,7 @@ MEASURES: dict[str, Callable[[Bench], Iterator[Figure]]] = {
     "wal": wal,
     "enqueue": enqueue,
     "schedules": schedules,
+    "recovery": recovery,
 }
 
 

@@ -34,6 +34,7 @@ class Scale:
     batches: int = 25
     wal_jobs: int = 50_000
     scopes: int = 10_000
+    kills: int = 10
 
     @classmethod
     def tiny(cls) -> "Scale":
@@ -49,6 +50,7 @@ class Scale:
             batches=2,
             wal_jobs=400,
             scopes=1_500,
+            kills=1,
         )
 
 

@@ -10,7 +10,7 @@ class Target:
 
     bound: Literal["at_least", "at_most"]
     value: float
-    unit: Literal["%", "x", "B", "MB", "/s"]
+    unit: Literal["%", "x", "B", "MB", "/s", "s"]
 
     def is_met_by(self, value: float) -> bool:
         return value >= self.value if self.bound == "at_least" else value <= self.value
@@ -31,6 +31,8 @@ class Target:
                 return f"{value:,.1f} MB"
             case "/s":
                 return f"{value:,.2f} /s"
+            case "s":
+                return f"{value:,.1f} s"
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-MEASURES = ("cycle", "steady", "blocked", "due", "backlog", "wal", "enqueue", "schedules")
+MEASURES = ("cycle", "steady", "blocked", "due", "backlog", "wal", "enqueue", "schedules", "recovery")
 
 
 def benchmarks(*arguments: str, temporary: Path) -> "subprocess.Popen[str]":
