@@ -222,3 +222,21 @@ async def test_being_cut_off_again_and_again_is_answered_with_growing_waits(
 def test_the_waits_between_tries_never_exceed_five_seconds() -> None:
     backoff = Listener(Dialer(""))._backoff
     assert max(backoff.delay(failures, 0.999) for failures in range(1, 100)) == timedelta(seconds=5)
+
+
+async def test_a_silence_that_another_connection_has_found_is_looked_into_at_once(dsn: str) -> None:
+    """A ping of its own would come in an hour."""
+    async with Proxy.before(dsn) as proxy:
+        front = proxy.dsn(dsn)
+        listener = Listener(
+            lambda: psycopg.AsyncConnection.connect(front, autocommit=True),
+            ping_interval=timedelta(hours=1),
+            ping_timeout=timedelta(milliseconds=500),
+        )
+        async with listener:
+            await ready(listener.subscribe("one", lambda _: None))
+            proxy.black_hole()
+            await asyncio.to_thread(listener.silent_since, 0.0)
+            await eventually(lambda: not listener.health.is_listening)
+            proxy.pass_through()
+            await eventually(lambda: listener.health.is_whole)
