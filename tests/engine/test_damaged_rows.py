@@ -212,7 +212,10 @@ def test_a_lease_of_a_job_that_ended_is_swept_by_rescue(dsn: str) -> None:
         engine.pass_time(workers.LEASE * 2)
         engine.run(workers.mark_lost(SCHEMA, now=engine.now))
         rescued = engine.hold(chores.rescue(SCHEMA, luck=0.5, now=engine.now))
-        assert [(taken.settled.job, taken.settled.outcome) for taken in rescued] == [(other, "retried")]
+        assert [(taken.settled.job, taken.settled.outcome) for taken in rescued] == [
+            (job, None),
+            (other, "retried"),
+        ]
         assert len(engine.history(job)) == 1
         assert engine.connection.execute("select count(*) from holdfast.lease").fetchone() == (0,)
 
@@ -246,3 +249,23 @@ def test_a_worker_whose_lease_never_runs_out_is_marked_lost(dsn: str) -> None:
         worker = engine.worker()
         engine.connection.execute("update holdfast.worker set expires_at = 'infinity'")
         assert engine.run(workers.mark_lost(SCHEMA, now=engine.now)) == [worker]
+
+
+async def test_the_leader_says_which_lease_it_drops(dsn: str, caplog: pytest.LogCaptureFixture) -> None:
+    with Engine.on(dsn, now=None) as engine:
+        scene = Scene(engine)
+        job = scene.job_for("ledger")
+        other = scene.job_for("lease")
+        scene.execute("update holdfast.lease set job = %s where job = %s", [job, other])
+        async with App(dsn) as app:
+
+            @app.job(name="work")
+            async def work() -> int:
+                return 1
+
+            async with app.worker(options=HURRY):
+                deadline = monotonic() + 30
+                while f"dropped the lease of job={job}" not in caplog.text:
+                    assert monotonic() < deadline
+                    await asyncio.sleep(0.05)
+        assert scene.execute("select count(*) from holdfast.lease").fetchone() == (0,)

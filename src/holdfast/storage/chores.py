@@ -56,7 +56,9 @@ class NextDue(NamedTuple):
 
 
 class HeldLease(NamedTuple):
-    """A lease that is locked for rescue, with the policy that decides what follows."""
+    """A lease that is locked for rescue, with the policy that decides what follows. `is_over`: nothing does,
+    as its job had ended before, and the lease is gone.
+    """
 
     worker: int
     job: int
@@ -69,10 +71,13 @@ class HeldLease(NamedTuple):
     queue: str | None
     host: str | None
     pid: int | None
+    is_over: bool
 
 
 class TakenAway(NamedTuple):
-    """A run that was taken away from its worker, why, and what became of it."""
+    """A run that was taken away from its worker, why, and what became of it: without an outcome nothing,
+    since its job had ended before or is gone.
+    """
 
     lease: HeldLease
     failure: Failure
@@ -159,11 +164,19 @@ def _take_away(
     if not held:
         return []
     settlements = [
-        Settlement(lease.worker, lease.job, lease.run, decide(_run(lease), outcome, luck)) for lease in held
+        Settlement(lease.worker, lease.job, lease.run, decide(_run(lease), outcome, luck))
+        for lease in held
+        if not lease.is_over
     ]
-    answers = yield from ask(settle(schema, settlements, retention=retention, is_noticed=True, now=now))
-    by_run = {answer.run: answer for answer in answers}
-    return [TakenAway(lease, outcome.failure, by_run[lease.run]) for lease in held]
+    became = {
+        (lease.job, lease.run): Settled(lease.job, lease.run, "already", None)
+        for lease in held
+        if lease.is_over
+    }
+    if settlements:
+        answers = yield from ask(settle(schema, settlements, retention=retention, is_noticed=True, now=now))
+        became |= {(answer.job, answer.run): answer for answer in answers}
+    return [TakenAway(lease, outcome.failure, became[lease.job, lease.run]) for lease in held]
 
 
 def _run(lease: HeldLease) -> Run:

@@ -1,7 +1,7 @@
 -- Up to %(limit)s leases of workers that were marked lost, locked until the end of the transaction in which
 -- they are settled. Skips what somebody else is rescuing or settling. Leans on the primary key of lease.
 -- A lease whose job is gone comes with no attempts, so that it is swept and not kept for ever. One whose job has ended is
--- swept here, and one whose run the ledger has already gets another: only damage by hand leaves such leases, and
+-- swept here and comes with is_over, and one whose run the ledger has already gets another: only damage by hand leaves such leases, and
 -- settling them would fail, and all others with them.
 with picked as materialized (
   select l.place, l.worker, l.job, l.run, l.attempt, w.host, w.pid
@@ -29,9 +29,8 @@ with picked as materialized (
   returning worker, job, run
 )
 select k.worker, k.job, coalesce(n.run, k.run) as run, k.attempt, coalesce(j.max_attempts, 0) as max_attempts,
-       j.backoff::text, j.on_lost, j.kind, j.queue, k.host, k.pid
+       j.backoff::text, j.on_lost, j.kind, j.queue, k.host, k.pid, k.is_over
   from known k
   left join renumbered n on n.worker = k.worker and n.job = k.job
   left join lateral (
    select max_attempts, backoff, on_lost, kind, queue from {schema}.job where id = k.job offset 0) j on true
- where not k.is_over

@@ -1,5 +1,6 @@
 """Says what the leader did to jobs that no worker tells of: at once, in the log, one line for each."""
 
+import logging
 from collections import Counter
 from collections.abc import Callable
 
@@ -9,6 +10,8 @@ from holdfast.storage.chores import Expiry, TakenAway
 from holdfast.storage.notices import overdue_notices
 from holdfast.telemetry.events import Emitter, HooksUntold, JobExpired, JobsExpired, RunTakenAway
 from holdfast.worker.chores.pace import Did
+
+_log = logging.getLogger("holdfast.worker")
 
 _EACH = 20
 
@@ -22,7 +25,9 @@ class EndReporter:
 
     def taken_away(self, runs: list[TakenAway]) -> None:
         for lease, failure, settled in runs:
-            if settled.outcome is not None:
+            if settled.outcome is None:
+                _log.warning("dropped the lease of job=%s: the job has ended before, or is gone", lease.job)
+            else:
                 self._emitter.emit(
                     RunTakenAway(
                         job=lease.job,
