@@ -6,13 +6,16 @@ import subprocess
 import sys
 from datetime import timedelta
 
+import psycopg
 import pytest
 
+from holdfast import App
 from holdfast.cli.logs import TextFormatter
 from holdfast.domain.failure import Failure
 from holdfast.telemetry.events import AttemptEnded, AttemptFact, Event
 from holdfast.telemetry.log import JsonFormatter, log_event, say
 from holdfast.worker.failures import from_error
+from worker.calling import until
 
 HALF = "half a pair: \ud83d"
 
@@ -75,6 +78,35 @@ def test_a_retry_is_a_warning_and_an_end_an_error_with_its_traceback(
         assert ("\n      here\n" in line) == (outcome == "failed")
     caplog.set_level(logging.DEBUG)
     assert "\n      here\n" in line_of(ended("retried", failure), TextFormatter(), caplog)
+
+
+def test_a_job_that_is_put_off_because_it_could_not_run_is_a_warning_with_its_error(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    line = line_of(ended("snoozed", Failure("no parameter x", "decode_error")), TextFormatter(), caplog)
+    assert " WARNING holdfast.worker attempt snoozed: job=7" in line
+    assert 'code=decode_error error="no parameter x"' in line
+    asked_for = line_of(ended("snoozed"), TextFormatter(), caplog)
+    assert " INFO holdfast.worker attempt snoozed: job=7" in asked_for
+
+
+async def test_arguments_that_do_not_fit_are_warned_of(dsn: str, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    async with App(dsn) as app:
+
+        @app.job
+        async def greet(name: str) -> str:
+            return name
+
+        with psycopg.connect(dsn) as conn:
+            conn.execute("select holdfast.enqueue('greet', '{\"nmae\": \"Ann\"}')")
+
+        async with app.worker():
+            await until(lambda: "attempt snoozed" in caplog.text)
+    [record] = [found for found in caplog.records if "attempt snoozed" in found.getMessage()]
+    assert record.levelno == logging.WARNING
+    assert "there is no parameter nmae" in record.getMessage()
 
 
 def test_json_has_numbers_and_the_traceback_as_members(caplog: pytest.LogCaptureFixture) -> None:

@@ -183,8 +183,10 @@ def _unserved(event: NobodyServes) -> str:
 def _level(event: AttemptEnded) -> int:
     if event.outcome in _BAD:
         return logging.ERROR
-    # Something went wrong, and may go wrong until the job is out of attempts.
-    return logging.WARNING if event.outcome == "retried" else logging.INFO
+    # Something went wrong, and may go wrong until the job is out of attempts; or the job was kept from
+    # running at all, and may be until it is dead: its arguments do not fit, or an earlier run has not ended.
+    is_wrong = event.outcome == "retried" or (event.outcome == "snoozed" and event.failure is not None)
+    return logging.WARNING if is_wrong else logging.INFO
 
 
 def _of(fact: AttemptFact) -> dict[str, object]:
