@@ -1,6 +1,7 @@
 """A handle: where its job stands, its result or how it ended otherwise, and cancelling it."""
 
 import asyncio
+import logging
 import threading
 from dataclasses import dataclass
 from datetime import timedelta
@@ -114,6 +115,40 @@ async def test_a_result_that_is_too_large_was_dropped_and_the_job_has_succeeded(
         flags = [(await handle.status()).flag for handle in handles]
     assert flags == [job["flag"] for job in observer.jobs()] == ["result_too_large", "result_unencodable"]
     assert [job["state"] for job in observer.jobs()] == ["succeeded", "succeeded"]
+
+
+@pytest.mark.parametrize("level", [logging.INFO, logging.WARNING])
+async def test_a_result_that_was_dropped_is_warned_of_in_the_log(
+    app: App, level: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(level, "holdfast.worker")
+
+    @app.job
+    async def work() -> str:
+        return "x" * 20_000
+
+    @app.job
+    async def commit(ctx: Context) -> None:
+        async with ctx.transaction():
+            ctx.complete_with("x" * 20_000)
+
+    @app.job
+    async def soundly(ctx: Context) -> str:
+        async with ctx.transaction():
+            pass
+        return "comes after the commit, as documented"
+
+    async with app.worker():
+        handles: list[Handle[Any]] = [await job.enqueue() for job in (work, commit, soundly)]
+        for handle in handles:
+            await handle.result(timeout="60s")
+    said = [record for record in caplog.records if "attempt succeeded" in record.getMessage()]
+    warned = [record.getMessage() for record in said if record.levelno == logging.WARNING]
+    assert sorted(line.split("kind=")[1].split()[0] for line in warned) == ["commit", "work"]
+    assert all(line.endswith(" flag=result_too_large") for line in warned)
+    others = [record.getMessage() for record in said if record.levelno != logging.WARNING]
+    assert len(others) == (level == logging.INFO)
+    assert not any("flag" in line for line in others)
 
 
 async def test_a_result_of_another_type_is_for_whoever_reads_it(app: App) -> None:

@@ -186,7 +186,7 @@ def _level(event: AttemptEnded) -> int:
     # Something went wrong, and may go wrong until the job is out of attempts; or the job was kept from
     # running at all, and may be until it is dead: its arguments do not fit, or an earlier run has not ended.
     is_wrong = event.outcome == "retried" or (event.outcome == "snoozed" and event.failure is not None)
-    return logging.WARNING if is_wrong else logging.INFO
+    return logging.WARNING if is_wrong or event.flag is not None else logging.INFO
 
 
 def _of(fact: AttemptFact) -> dict[str, object]:
@@ -211,6 +211,8 @@ def _ending(event: AttemptEnded) -> dict[str, object]:
         facts["error"] = _first_line(event.failure)
     if event.waiting is not None:
         facts["waiting"] = event.waiting
+    if event.flag is not None:
+        facts["flag"] = event.flag
     return facts
 
 

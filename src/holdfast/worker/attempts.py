@@ -35,6 +35,7 @@ from holdfast.worker.hooking import Hooking
 from holdfast.worker.judging import (
     NOTHING_TO_KEEP,
     failure_and_delay,
+    flag_of,
     has_done_its_work,
     raised,
     returned,
@@ -285,7 +286,8 @@ class Attempts:
         held = ending.held
         self._forget(held)
         if outcome == "succeeded":
-            self._say_succeeded(held, ending.context)
+            flag = flag_of(ending.transition)
+            self._say_succeeded(held, ending.context, flag)
         elif answer == "lost":
             doing = f"settle as {type(ending.transition).__name__.lower()}"
             self._say_lost(held, ending.context, doing)
@@ -307,15 +309,17 @@ class Attempts:
             )
         outcome = context._own_outcome  # noqa: SLF001  # as above
         if outcome == "succeeded":
-            self._say_succeeded(held, context)
+            own = context._own_result  # noqa: SLF001  # as above
+            self._say_succeeded(held, context, None if own is None else own.flag)
         else:
             waiting, failure = context._own_wait  # noqa: SLF001  # as above
             self._emitter.emit(AttemptEnded(held.fact, outcome, held.took, failure, waiting=waiting))
             self._wake(LEADER)
 
-    def _say_succeeded(self, held: Held, context: Context) -> None:
-        if self._emitter.is_heard(AttemptEnded):
-            self._emitter.emit(AttemptEnded(held.fact, "succeeded", held.took))
+    def _say_succeeded(self, held: Held, context: Context, flag: str | None) -> None:
+        """With the flag of a result that was dropped, which is said in any case."""
+        if flag is not None or self._emitter.is_heard(AttemptEnded):
+            self._emitter.emit(AttemptEnded(held.fact, "succeeded", held.took, flag=flag))
         if held.kind.hooks.on_success:
             self._hooking.soon(held, ("on_success", held.kind.hooks.on_success, (context,)))
 

@@ -10,6 +10,7 @@ from holdfast.domain.duration import compact
 from holdfast.domain.failure import Code, Failure
 from holdfast.domain.outcome import Cancelled, Failed, Outcome, Released, Snoozed, Succeeded
 from holdfast.domain.transition import Cancel as CancelJob
+from holdfast.domain.transition import Complete as CompleteJob
 from holdfast.domain.transition import Fail as FailJob
 from holdfast.domain.transition import Retry as RetryJob
 from holdfast.domain.transition import Snooze as SnoozeJob
@@ -127,6 +128,11 @@ def failure_and_delay(transition: Transition) -> tuple[Failure | None, timedelta
             return failure, None
         case _:
             return None, None
+
+
+def flag_of(transition: Transition) -> str | None:
+    """Why a success has no result, if it was dropped."""
+    return transition.flag if isinstance(transition, CompleteJob) else None
 
 
 def _overdue(held: Held) -> Outcome:
