@@ -124,6 +124,32 @@ def test_what_is_in_a_group_of_errors_is_named(caplog: pytest.LogCaptureFixture)
     assert "ValueError: one; KeyError: 'two'" in line
 
 
+@pytest.mark.parametrize(
+    ("message", "shown", "kept"),
+    [
+        ("short", "ValueError: short", "ValueError: short"),
+        ("ended\n", "ValueError: ended", "ValueError: ended"),
+        ("first\nsecond", "ValueError: first …", "ValueError: first"),
+        ("x" * 400, f"ValueError: {'x' * 288}…", f"ValueError: {'x' * 288}"),
+        ("x" * 400 + "\nsecond", f"ValueError: {'x' * 288}…", f"ValueError: {'x' * 288}"),
+    ],
+)
+def test_text_says_with_an_ellipsis_that_an_error_goes_on(
+    message: str, shown: str, kept: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    failure = from_error(ValueError(message))
+    assert f'error="{shown}"' in line_of(ended("retried", failure), TextFormatter(), caplog)
+    assert json.loads(line_of(ended("retried", failure), JsonFormatter(), caplog))["error"] == kept
+
+
+def test_each_error_of_a_group_says_whether_it_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+    group = ExceptionGroup("all", [ValueError("one\nand more"), KeyError("two")])
+    line = line_of(ended("retried", from_error(group)), TextFormatter(), caplog)
+    assert "ValueError: one …; KeyError: 'two'\"" in line
+    many = ExceptionGroup("all", [ValueError("y" * 290) for _ in range(5)])
+    assert line_of(ended("retried", from_error(many)), TextFormatter(), caplog).endswith('y…"')
+
+
 UNDER_UVICORN = """
 import logging.config
 from datetime import timedelta

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import assert_never
 
 from holdfast.domain.duration import compact
-from holdfast.domain.failure import Failure
+from holdfast.telemetry.error_line import Start, first_line
 from holdfast.telemetry.events import (
     AttemptEnded,
     AttemptFact,
@@ -113,7 +113,7 @@ class EventLog:
                     host=event.host,
                     pid=event.pid,
                     code=event.failure.code,
-                    error=_first_line(event.failure),
+                    error=first_line(event.failure),
                 )
             case JobExpired(job, kind, queue, attempt):
                 _line(
@@ -208,7 +208,7 @@ def _ending(event: AttemptEnded) -> dict[str, object]:
         facts["delay_ms"] = _milliseconds(event.delay)
     if event.failure is not None:
         facts["code"] = event.failure.code
-        facts["error"] = _first_line(event.failure)
+        facts["error"] = first_line(event.failure)
     if event.waiting is not None:
         facts["waiting"] = event.waiting
     if event.flag is not None:
@@ -221,16 +221,6 @@ def _traceback(event: AttemptEnded) -> str | None:
     if event.failure is None or not (event.outcome in _BAD or logger.isEnabledFor(logging.DEBUG)):
         return None
     return event.failure.traceback
-
-
-def _first_line(failure: Failure) -> str:
-    """What went wrong; for a group of errors, which says nothing by itself, what is in it."""
-    text = f"{failure.type}: {failure.message}" if failure.type else failure.message
-    line = text.splitlines()[0][:300] if text else ""
-    if failure.type and failure.type.endswith("ExceptionGroup"):
-        inner = "; ".join(cause.splitlines()[0][:300] for cause in failure.causes if cause)
-        return f"{line}: {inner}"[:1_000]
-    return line
 
 
 def _milliseconds(length: timedelta) -> int:
@@ -286,7 +276,7 @@ def _shown(name: str, value: object, facts: Mapping[str, object]) -> object:
         return f"{value}/{facts['max_attempts']}"
     if name.endswith("_ms") and isinstance(value, int):
         return compact(timedelta(milliseconds=value))
-    return value
+    return value.shown if isinstance(value, Start) else value
 
 
 # What ends a line, moves the cursor or turns the direction of writing, for terminals and for those who read
