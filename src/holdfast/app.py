@@ -87,6 +87,7 @@ class App(Declaring):
         self._is_conn_required = read_switch("require_conn", require_conn)
         self._connections = Connections(dsn, self.schema, read_pool(pool))
         self._left_behind: dict[int, float] = {}
+        self._events: dict[str, Event[Any]] = {}
         self.flows = FlowOperators(
             self.schema,
             self._connections,
@@ -230,9 +231,17 @@ class App(Declaring):
 
     def event(self, name: str, type: type[T]) -> Event[T]:  # noqa: A002  # what it is
         """An event whose payloads are of one type: `await event.emit(key, value)` refuses another one, and
-        `await flow.wait(event, key)` gives it. Opens nothing.
+        `await flow.wait(event, key)` gives it. The same event for the same name and type; another type for a
+        known name is refused. Opens nothing.
         """
-        return Event(name, type, self._send, self._send_sync)
+        event = Event[T](name, type, self._send, self._send_sync)
+        known = self._events.setdefault(name, event)
+        if known.typed.hint != type:
+            raise InvalidInput(
+                f'event "{name}" is of type {known.typed.type_name} already, and cannot be of type '
+                f"{event.typed.type_name} too: give one of them another name"
+            )
+        return known
 
     async def emit(
         self, event: str, payload: object = None, *, conn: object = None, keep: Length = "30 days"

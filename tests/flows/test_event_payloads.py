@@ -92,6 +92,18 @@ async def test_a_type_that_cannot_be_kept_is_refused_with_the_event(app: App) ->
         app.event("approval", type(app))
 
 
+async def test_an_event_has_one_type_in_an_app(app: App) -> None:
+    approval = app.event("approval", Decision)
+    assert app.event("approval", Decision) is approval
+    with pytest.raises(InvalidInput, match=r'event "approval" is of type .*Decision already, .*int'):
+        app.event("approval", int)
+    listed: Any = list[int]
+    assert app.event("numbers", listed) is app.event("numbers", listed)
+    with pytest.raises(InvalidInput, match=r'event "numbers" is of type list\[int\] already, .*list\[str\]'):
+        app.event("numbers", list[str])
+    assert app.event("approved", Decision) is not approval
+
+
 async def test_a_flow_waits_only_for_events_of_an_app(app: App) -> None:
     @app.flow
     async def decide(flow: Flow) -> None:

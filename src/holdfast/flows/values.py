@@ -44,6 +44,16 @@ class Typed:
             raise InvalidInput(f"values of type {hint!r} cannot be kept: {error}") from error
         return cls(hint, decoder, Comparison(takes_naive(hint)))
 
+    @property
+    def type_name(self) -> str:
+        """For people: `shop.jobs.Decision`, `list[int]`."""
+        hint = self.hint
+        if not isinstance(hint, type):
+            return str(hint)
+        return (
+            hint.__qualname__ if hint.__module__ == "builtins" else f"{hint.__module__}.{hint.__qualname__}"
+        )
+
     def encode(self, what: str, value: Any) -> str | None:
         """The text that is kept, read back once to be sure of it; None for None."""
         if value is None:
