@@ -26,7 +26,7 @@ from holdfast.postgres.schema import Schema
 from holdfast.settings import Embedded, Server, read_target
 from holdfast.storage.migrations import known_version, packaged
 from holdfast.worker.nearby_workers import NearbyWorkers
-from holdfast.worker.notifier import HINTS, BlockingNotifier, Notifier
+from holdfast.worker.notifier import BLOCKING_HINTS, HINTS, BlockingNotifier, Notifier
 
 R = TypeVar("R")
 
@@ -182,7 +182,7 @@ class Connections:
                 found = database.run(read_version(self.schema))[0]
             judge(found, known=known, schema=self.schema.name)
             unless_it_works.pop_all()
-        hints = BlockingDatabase(dsn, HINTS, purpose="notifier", availability=together)
+        hints = BlockingDatabase(dsn, BLOCKING_HINTS, purpose="notifier", availability=together)
         return _Blocking(database, hints, BlockingNotifier(hints, self.schema, self.nearby))
 
     def _forget_ended_loops(self) -> None:

@@ -95,7 +95,7 @@ async def test_no_chore_waits_longer_than_its_interval(dsn: str) -> None:
         "promote": 30,
         "expire": 30,
         "rescue": 30,
-        "time out": 120,
+        "time out": 30,
         "ring": 30,
         "unpark": 30,
         "fold": 30,

@@ -218,3 +218,22 @@ async def test_a_run_that_the_leader_takes_away_past_its_timeout_is_told_to_its_
     [line] = [line for line in caplog.messages if line.startswith("run taken away, failed")]
     assert f"job={handle.id} kind=hang" in line
     assert f"worker={former} " in line
+
+
+@pytest.mark.parametrize("damage", ["error = 'null'", "error = '[7]'", "error = '\"x\"'", "tries = 32767"])
+async def test_a_damaged_notice_ends_no_worker_and_silences_no_other_hook(
+    dsn: str, books: Books, damage: str
+) -> None:
+    said: Said = []
+    async with App(dsn, **hooks(said)) as app:
+
+        @app.job
+        async def wait() -> None: ...
+
+        damaged, sound = await wait.enqueue(), await wait.enqueue()
+        assert await app.cancel([damaged.id, sound.id]) == {damaged.id: "cancelled", sound.id: "cancelled"}
+        books.run(f"update holdfast.notice set {damage} where job = {damaged.id}")
+        async with working(app):
+            await until(lambda: not notices(books), "every notice is gone")
+            await (await wait.enqueue()).result(timeout="20s")
+    assert ("on_cancelled", sound.id, "cancelled") in said

@@ -1,8 +1,10 @@
 """Wake-ups of jobs that Holdfast commits itself: sent after the commit, gathered, and never in the way."""
 
 import asyncio
+from uuid import uuid4
 
 import pytest
+from psycopg.conninfo import make_conninfo
 
 from face.looking import Observer
 from holdfast import App
@@ -117,3 +119,28 @@ def test_blocking_enqueueing_goes_on_when_the_notifiers_connection_is_gone(
             break
     else:
         pytest.fail("wake-ups never came back")
+
+
+def test_a_job_that_is_committed_is_no_error_where_no_connection_is_left_for_its_wake_up(
+    dsn: str, observer: Observer
+) -> None:
+    """A caller who is told of an error writes the job again."""
+    role = f"one_connection_{uuid4().hex[:12]}"
+    observer.connection.execute(f"create role {role} login password 'one' connection limit 1")
+    observer.connection.execute(f"grant usage on schema holdfast to {role}")
+    observer.connection.execute(f"grant all on all tables in schema holdfast to {role}")
+    observer.connection.execute(f"grant all on all sequences in schema holdfast to {role}")
+    app = App(make_conninfo(dsn, user=role, password="one"))
+
+    @app.job
+    def mail() -> None: ...
+
+    try:
+        for _ in range(20):
+            mail.enqueue_sync()
+        assert observer.count() == 20
+    finally:
+        app.close_sync()
+        observer.until_alone()
+        observer.connection.execute(f"drop owned by {role}")
+        observer.connection.execute(f"drop role {role}")

@@ -57,7 +57,7 @@ BREAKS = (
     Break(
         "a worker does not time overdue runs out",
         "worker/chores/duties.py",
-        '        Chore("time out", enforcer.once, emitter, shortest=30, longest=120),\n',
+        '        Chore("time out", enforcer.once, emitter, shortest=10, longest=30),\n',
         "",
         (_CHORES + "test_a_leader_takes_away_what_its_worker_did_not_time_out",),
     ),

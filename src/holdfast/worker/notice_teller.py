@@ -7,9 +7,11 @@ At least once: a notice is deleted after its hooks were called. One whose teller
 import json
 import logging
 from collections.abc import Callable
+from typing import Any
 
 from holdfast.errors import DatabaseError, JobEnded
 from holdfast.postgres.database import Database
+from holdfast.postgres.failure_log import FailureLog
 from holdfast.postgres.schema import Schema
 from holdfast.storage.notices import Notice, drop_notice, take_notices
 from holdfast.storage.runs import ClaimRow
@@ -46,6 +48,7 @@ class NoticeTeller:
         self._worker = worker
         self._context = context
         self._alarm = Alarm()
+        self._failures = FailureLog(_log, "telling hooks")
 
     def wake(self) -> None:
         self._alarm.ring()
@@ -58,8 +61,9 @@ class NoticeTeller:
             try:
                 while await self.once():
                     pass
+                self._failures.worked()
             except DatabaseError as error:
-                _log.debug("telling hooks waits for the database: %s", error)
+                self._failures.failed(error)
                 wait = _AGAIN_SECONDS
 
     async def once(self) -> int:
@@ -78,7 +82,10 @@ class NoticeTeller:
                     notice.outcome,
                 )
             else:
-                await self._tell(worker, notice)
+                try:
+                    await self._tell(worker, notice)
+                except Exception:  # noqa: BLE001  # of a damaged row: it is dropped, and the next one told
+                    _log.exception("hooks cannot be told: job=%d kind=%s", notice.job, notice.kind)
             await self._database.run(drop_notice(self._schema, notice))
         return len(taken)
 
@@ -87,12 +94,16 @@ class NoticeTeller:
         held = Held(notice.worker or worker, notice.queue, _claimed(notice), kind)
         held.stop = Stop.LOST  # nothing of this run can be written any more
         context = self._context(held)
-        error = JobEnded(
-            job=notice.job, state=notice.outcome, error=json.loads(notice.error) if notice.error else {}
-        )
+        error = JobEnded(job=notice.job, state=notice.outcome, error=_error_of(notice))
         for name, hook in kind.hooks.told_of(notice.outcome):
             if hook is not None:
                 await self._hooking.call(name, held, hook, context, error)
+
+
+def _error_of(notice: Notice) -> dict[str, Any]:
+    """What the ledger has. A row that was damaged by hand may hold any JSON."""
+    found = json.loads(notice.error) if notice.error else {}
+    return found if isinstance(found, dict) else {}
 
 
 def _claimed(notice: Notice) -> ClaimRow:

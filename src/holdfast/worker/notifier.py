@@ -13,6 +13,8 @@ import threading
 import time
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import replace
+from datetime import timedelta
 
 from holdfast.domain.job import NewJob
 from holdfast.errors import DatabaseClosed, DatabaseError
@@ -35,6 +37,8 @@ LEADER = ""
 
 # Nothing that concerns a job goes over such connections, so their commits need not wait for the disk.
 HINTS = PoolOptions(pool_min_conns=1, pool_max_conns=1, synchronous_commit=False)
+# Of a caller who blocks, and has committed: for a hint it waits no longer than this.
+BLOCKING_HINTS = replace(HINTS, pool_timeout=timedelta(seconds=2))
 
 
 def wishes(jobs: Iterable[NewJob]) -> set[str]:
@@ -166,7 +170,11 @@ class BlockingNotifier:
         with self._lock:
             if self._thread is None or not self._thread.is_alive():
                 # A short script must not end before it was said; then nothing can be opened any more.
-                self._database.open()
+                try:
+                    self._database.open()
+                except DatabaseError as error:
+                    # The jobs are committed: a caller who is told of an error would write them again.
+                    self._failures.failed(error)
                 atexit.register(self.finish)
                 self._thread = threading.Thread(target=self._send, name="holdfast-notifier", daemon=True)
                 self._thread.start()

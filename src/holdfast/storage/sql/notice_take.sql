@@ -16,7 +16,7 @@ with picked as materialized (
    limit %(limit)s::int
 )
 update {schema}.notice n
-   set teller = %(worker)s::bigint, tries = n.tries + 1
+   set teller = %(worker)s::bigint, tries = least(n.tries, 32766) + 1
   from picked p
  where n.ctid = p.place
 returning n.job, n.run, n.at, n.created_at, n.deadline_at, n.worker, n.outcome::text, n.attempt, n.max_attempts, n.priority,

@@ -56,7 +56,7 @@ def chores_of(
         promote,
         Chore("expire", expirer.once, emitter, shortest=5, longest=30),
         Chore("rescue", rescuer.once, emitter, shortest=min(5, lost / 4), longest=min(30, lost)),
-        Chore("time out", enforcer.once, emitter, shortest=30, longest=120),
+        Chore("time out", enforcer.once, emitter, shortest=10, longest=30),
         Chore("ring", RingTurner(database, schema).once, emitter, shortest=1, longest=30),
         Chore(
             "unpark",
