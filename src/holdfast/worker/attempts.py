@@ -98,6 +98,7 @@ class Attempts:
                 self._refuse(lease, queue, row)
                 continue
             held = self.held[row.run] = Held(lease.worker, queue, row, kind, lease)
+            held.is_begun = False
             held.task = self._new_task(self._attempt(held), name=row.kind)
             if held.overdue_at < self._timer_at:
                 self._watch(held)

@@ -66,7 +66,7 @@ class Held:
         self.is_completing = False
         self.task: asyncio.Task[None] | None = None
         # Whether that task has taken its first step. One that is cancelled before would end without a word.
-        self.is_begun = False
+        self.is_begun = True
         self.on_stop: Callable[[Stop], None] | None = None
         # Of a state machine: the name of the step that this run is about.
         self.step: str | None = None
