@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 SHOP = Path(__file__).with_name("django_shop.py")
+BURSTS = Path(__file__).with_name("django_bursts.py")
 
 
 @pytest.mark.parametrize("age", ["closed", "kept"])
@@ -14,8 +15,17 @@ def test_orm_jobs_leave_no_connection_behind_and_go_on_after_a_restart_of_postgr
     age: str, tmp_path: Path
 ) -> None:
     """Closed after each attempt as CONN_MAX_AGE says; one that is kept and broken fails once."""
+    run(SHOP, str(tmp_path / "server"), age)
+
+
+def test_kept_connections_are_closed_when_their_thread_ends(tmp_path: Path) -> None:
+    """For want of work, and at the worker's end: there are never more of them than jobs at once."""
+    run(BURSTS, str(tmp_path / "server"))
+
+
+def run(script: Path, *arguments: str) -> None:
     ended = subprocess.run(
-        [sys.executable, str(SHOP), str(tmp_path / "server"), age],
+        [sys.executable, str(script), *arguments],
         capture_output=True,
         text=True,
         timeout=200,

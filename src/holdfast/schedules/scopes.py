@@ -15,6 +15,7 @@ from holdfast.errors import HoldfastError, InvalidInput
 from holdfast.postgres.database import Database
 from holdfast.postgres.statement import Statement
 from holdfast.storage.schedules import NewScope
+from holdfast.worker import django_connections
 
 _PATIENCE = 60
 _SHOWN = 3
@@ -67,7 +68,11 @@ async def ask_source(source: Source, database: Database) -> list[object]:
             return list(source)
         if inspect.isasyncgenfunction(source):
             return [scope async for scope in source()]
-        answer: Any = source() if inspect.iscoroutinefunction(source) else await asyncio.to_thread(source)
+        answer: Any
+        if inspect.iscoroutinefunction(source):
+            answer = source()
+        else:
+            answer = await asyncio.to_thread(django_connections.closed_after, source)
         return list(await answer if inspect.isawaitable(answer) else answer)
 
 

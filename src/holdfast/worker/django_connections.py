@@ -5,13 +5,16 @@ Found by itself: Django is never imported here, and where it is not loaded nothi
 import asyncio
 import logging
 import sys
+from collections.abc import Callable
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from holdfast.worker.callers import Caller
     from holdfast.worker.context import Context
     from holdfast.worker.held import Held
+
+T = TypeVar("T")
 
 _log = logging.getLogger("holdfast.worker")
 
@@ -34,6 +37,26 @@ def close_old() -> None:
             close()
         except Exception:  # noqa: BLE001  # reported
             _log.exception("Django's connections could not be closed")
+
+
+def close_all() -> None:
+    """Those of this thread, which is about to end. Django forgets them then without closing them, and the
+    garbage collector closes them some time, or never.
+    """
+    connections = getattr(sys.modules.get("django.db"), "connections", None)
+    if connections is not None and is_loaded():
+        try:
+            connections.close_all()
+        except Exception:  # noqa: BLE001  # no job is hurt
+            _log.debug("Django's connections could not be closed at the end of a thread", exc_info=True)
+
+
+def closed_after(function: Callable[[], T]) -> T:
+    """Call it in a thread that is not ours, and that may not be used again for a long time."""
+    try:
+        return function()
+    finally:
+        close_all()
 
 
 class fresh:  # noqa: N801  # reads as a word: with fresh()

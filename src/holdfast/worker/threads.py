@@ -15,7 +15,7 @@ from holdfast.worker import django_connections, forked_copy
 IDLE_SECONDS = 20.0
 
 _Work = tuple[Future[Any], Callable[[], Any]]
-_Desk = SimpleQueue[_Work | None]
+_Desk = SimpleQueue[_Work]
 
 
 class JobThreads:
@@ -47,31 +47,38 @@ class JobThreads:
                 self._count += 1
                 self._number += 1
                 name = f"holdfast-job-{self._number}"
-                threading.Thread(target=self._serve, args=(work,), name=name, daemon=True).start()
+                # Over its desk: a thread keeps its arguments until it ends.
+                desk: _Desk = SimpleQueue()
+                desk.put(work)
+                threading.Thread(target=self._serve, args=(desk,), name=name, daemon=True).start()
             else:
                 self._waiting.append(work)
         return future
 
-    def close(self) -> None:
-        """What has not begun never will; what runs is left alone."""
+    def close(self) -> list[Future[Any]]:
+        """What has not begun never will; what runs is left alone. Each idle thread ends after a last call,
+        told by its future: it closes what Django keeps open for that thread.
+        """
         with self._lock:
             self._is_closed = True
             waiting, self._waiting = self._waiting, deque()
             idle, self._idle = self._idle, []
         for future, _ in waiting:
             future.cancel()
-        for desk in idle:
-            desk.put(None)
+        last: list[Future[Any]] = [Future() for _ in idle]
+        for desk, future in zip(idle, last, strict=True):
+            desk.put((future, django_connections.close_all))
+        return last
 
-    def _serve(self, work: _Work | None) -> None:
-        desk: _Desk = SimpleQueue()
+    def _serve(self, desk: _Desk) -> None:
+        work: _Work | None = desk.get()
         while work is not None:
             future, function = work
             if future.set_running_or_notify_cancel():
                 _settle(future, function)
             # What it returned must not live on while this thread waits.
             del work, future, function
-            work = self._next(desk)
+            work = self._next(desk) or self._leave()
 
     def _next(self, desk: _Desk) -> _Work | None:
         """None: this thread is to end."""
@@ -79,22 +86,27 @@ class JobThreads:
             if self._waiting:
                 return self._waiting.popleft()
             if self._is_closed:
-                self._count -= 1
                 return None
             self._idle.append(desk)
         try:
-            work = desk.get(timeout=self._idle_seconds)
+            return desk.get(timeout=self._idle_seconds)
         except Empty:
             with self._lock:
                 if desk in self._idle:
                     self._idle.remove(desk)
-                    self._count -= 1
                     return None
-            work = desk.get()  # it was given something just now
-        if work is None:
-            with self._lock:
-                self._count -= 1
-        return work
+            return desk.get()  # it was given something just now
+
+    def _leave(self) -> _Work | None:
+        """This thread counts until its connections are closed, or another in its place would open more than
+        `limit`. What was submitted in the meantime keeps it from leaving.
+        """
+        django_connections.close_all()
+        with self._lock:
+            if self._waiting:
+                return self._waiting.popleft()
+            self._count -= 1
+            return None
 
 
 def _settle(future: Future[Any], function: Callable[[], Any]) -> None:

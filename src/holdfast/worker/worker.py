@@ -237,7 +237,9 @@ class Worker:
                     }
                 yield {**callers, "thread": Threads(threads), "process": processes}
             finally:
-                threads.close()
+                ending = [asyncio.wrap_future(last) for last in threads.close()]
+                if ending:
+                    await asyncio.wait(ending, timeout=self._patience)
 
     def _postpone(self, database: Database, held: Held, seconds: float | None) -> None:
         """A child has begun a run, or is slow to start: its timeout is counted from then on."""
