@@ -7,17 +7,21 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from holdfast.telemetry.log import JsonFormatter, escaped, indented, key_values
+from holdfast.telemetry.python_warnings import log_warnings
 from holdfast.worker.context import current, facts_of
 
 LogFormat = Literal["text", "json"]
 
 
 def set_up_logging(log_format: LogFormat, level: str) -> None:
-    """Send everything from this level on to stderr, in place of whatever was set up before."""
+    """Send everything from this level on to stderr, Python's warnings too, in place of whatever was set up
+    before.
+    """
     handler = logging.StreamHandler(sys.stderr)
-    handler.addFilter(_name_the_job)
+    handler.addFilter(_add_facts)
     handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    log_warnings()
 
 
 class TextFormatter(logging.Formatter):
@@ -31,7 +35,7 @@ class TextFormatter(logging.Formatter):
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # logging's
         line = escaped(super().formatMessage(record))
-        of: Mapping[str, object] | None = getattr(record, "holdfast_job", None)
+        of: Mapping[str, object] | None = getattr(record, "holdfast_facts", None)
         return f"{line}: {key_values(of)}" if of else line
 
     def format(self, record: logging.LogRecord) -> str:
@@ -48,12 +52,15 @@ class TextFormatter(logging.Formatter):
         return indented(super().formatException(ei))
 
 
-def _name_the_job(record: logging.LogRecord) -> bool:
-    """A line of the user's own, written while a job runs, says which one. Its message is not put together
-    here, where an error would reach who logs: formatters do so, and logging reports what they raise.
+def _add_facts(record: logging.LogRecord) -> bool:
+    """A line of the user's own, written while a job runs, says which one; a warning of Python's says its
+    place too. Its message is not put together here, where an error would reach who logs: formatters do so,
+    and logging reports what they raise.
     """
-    if not hasattr(record, "holdfast") and (facts := _job_of(record)):
-        record.holdfast_job = facts
+    if not hasattr(record, "holdfast"):
+        facts = {**getattr(record, "holdfast_warning", {}), **(_job_of(record) or {})}
+        if facts:
+            record.holdfast_facts = facts
     return True
 
 

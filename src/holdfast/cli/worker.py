@@ -147,6 +147,8 @@ def worker(
         set_up_logging(log_format, log_level)
         logged = ["--log-format", log_format, "--log-level", log_level] if is_logging_asked_for else []
         return _supervise([*_command(reference, wishes), *logged], processes)
+    if is_logging_asked_for:
+        set_up_logging(log_format, log_level)  # for what is said while the app is imported
     app = load_app(reference)
     if dsn is not None and app._connections.given is not None:  # noqa: SLF001  # its face
         raise click.UsageError(f"--dsn is for an App() that names no database, but {reference} names its own")

@@ -306,8 +306,8 @@ def _encodable(text: str) -> str:
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object for each line, with the facts of Holdfast's own lines as members, and with those of
-    the job that a line of the user's own was written in (`holdfast_job`).
+    """One JSON object for each line, with the facts of Holdfast's own lines as members, and with those that
+    the command adds to others (`holdfast_facts`): the job that they were written in.
     """
 
     def format(self, record: logging.LogRecord) -> str:
@@ -317,7 +317,7 @@ class JsonFormatter(logging.Formatter):
         if isinstance(facts, dict):
             line |= facts
         else:
-            line |= {"message": record.getMessage(), **getattr(record, "holdfast_job", {})}
+            line |= {"message": record.getMessage(), **getattr(record, "holdfast_facts", {})}
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
         # Inside of its strings, JSON reads these escapes back as what they stand for.

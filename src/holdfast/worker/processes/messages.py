@@ -18,11 +18,12 @@ LENGTH = struct.Struct(">Q")
 @dataclass(frozen=True, slots=True)
 class Start:
     """The first word to a child. `levels` are those of the worker's loggers, so that records it would drop
-    are not sent.
+    are not sent. `are_warnings_logged` says whether Python's warnings are records in the worker.
     """
 
     arguments: list[str]
     levels: dict[str, int]
+    are_warnings_logged: bool
     memory_limit: int | None
 
 

@@ -18,6 +18,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn, cast
 
 from holdfast.errors import InvalidInput
+from holdfast.telemetry.python_warnings import log_warnings
 from holdfast.worker import django_connections, forked_copy
 from holdfast.worker.callers import check_has_run
 from holdfast.worker.context import Context, current
@@ -62,6 +63,8 @@ def main() -> NoReturn:
     if start.memory_limit is not None:
         confinement.spare_address_space()
     confinement.log_through(lambda record: channel.send(Logged(record)), start.levels)
+    if start.are_warnings_logged:
+        log_warnings()
     Serving(channel, start.memory_limit).serve()
 
 

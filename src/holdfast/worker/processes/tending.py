@@ -14,6 +14,7 @@ from contextlib import ExitStack, suppress
 from typing import Any, TypeVar
 
 from holdfast.errors import ProcessDied
+from holdfast.telemetry.python_warnings import are_warnings_logged
 from holdfast.worker.held import Stop
 from holdfast.worker.processes import lifelines
 from holdfast.worker.processes.messages import (
@@ -128,7 +129,9 @@ class Child:
                 *_command(*files), stdin=subprocess.DEVNULL, pass_fds=files, start_new_session=True
             )
             inherited.close()
-            writer.write(framed(Start(sys.argv, _levels(), self.memory_limit)) + self._unsent)
+            writer.write(
+                framed(Start(sys.argv, _levels(), are_warnings_logged(), self.memory_limit)) + self._unsent
+            )
             self._writer = writer
             return await self._ended(process, reader)
 
