@@ -237,6 +237,8 @@ select job, attempt, outcome::text, error from holdfast.ledger where is_final an
 """
 
 
+@pytest.mark.machine  # takes its time
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("outage", OUTAGES.values(), ids=OUTAGES)
 async def test_no_outage_ends_a_job_or_repeats_its_effects(
     dsn: str, books: Books, role: Role, outage: Outage, monkeypatch: pytest.MonkeyPatch

@@ -88,6 +88,8 @@ class Scene:
 
 
 @pytest.mark.requirement("S3.24")
+@pytest.mark.machine  # half a minute each, and longer beside other work
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize("table", MOVING)
 async def test_damaged_rows_stop_no_sound_job_and_no_chore(
     dsn: str, table: str, turns: Turns, caplog: pytest.LogCaptureFixture
@@ -130,6 +132,8 @@ async def test_damaged_rows_stop_no_sound_job_and_no_chore(
     assert failing_chores(caplog) == []
 
 
+@pytest.mark.machine  # half a minute each, and longer beside other work
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize("table", SHARED)
 async def test_damage_under_a_running_worker_stops_no_job_and_no_chore(
     dsn: str, table: str, turns: Turns, caplog: pytest.LogCaptureFixture

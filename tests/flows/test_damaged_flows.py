@@ -14,6 +14,8 @@ from support.damage import Turns, damage, damages, failing_chores, turns
 __all__ = ["turns"]  # a fixture
 
 
+@pytest.mark.machine  # half a minute each, and longer beside other work
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize("table", ["checkpoint", "wait", "waiting", "event", "wakeup"])
 async def test_damaged_rows_stop_no_sound_flow_and_no_chore(
     dsn: str, turns: Turns, caplog: pytest.LogCaptureFixture, table: str

@@ -27,6 +27,8 @@ UNTOLD = """
 
 
 @pytest.mark.requirement("S3.19")
+@pytest.mark.machine  # half a minute each, and longer beside other work
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize("scopes", [None, ["a", "b"]], ids=["plain", "scopes"])
 @pytest.mark.parametrize("table", ["schedule", "schedule_scope", "plan"])
 async def test_damaged_rows_stop_no_sound_schedule_and_are_told(  # noqa: PLR0917  # fixtures
