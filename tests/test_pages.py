@@ -73,3 +73,8 @@ def test_every_query_runs(page: str, dsn: str) -> None:
     with psycopg.connect(dsn) as connection:
         for query in queries:
             connection.execute(query.encode())
+
+
+def test_every_page_is_listed() -> None:
+    listed = set(re.findall(r"\]\((\w[\w-]*/[\w-]+\.md)", (DOCS / "README.md").read_text("utf-8")))
+    assert {str(page.relative_to(DOCS)) for page in DOCS.glob("*/*.md")} - listed == set()
