@@ -75,12 +75,17 @@ async def test_a_run_that_was_taken_away_cannot_report_progress(dsn: str, books:
             said.set()
             await asyncio.Event().wait()
 
-        async with working(app, lease=60, beat=20, grace=0.05, is_leading_allowed=False):
+        async with working(app, lease=60, beat=20, grace=0.05, is_leading_allowed=False) as first:
+
+            def has_been_taken_over() -> bool:
+                # More than once: its first beat may still be under way.
+                books.run("update holdfast.worker set expires_at = now() where id = %s", first.id)
+                return books.finished() == 1
+
             handle = await build.enqueue()
             await begun.wait()
-            books.run("update holdfast.worker set expires_at = now()")
             async with working(app):
-                await handle.result("20s")
+                await until(has_been_taken_over, "another worker has run it")
                 taken.set()
                 await said.wait()
         assert (await handle.status()).progress == {"value": 1, "note": "second"}
