@@ -4,8 +4,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from holdfast.ambient_connection import OWN_TRANSACTION
     from holdfast.app import App
+    from holdfast.dead_letter_operators import DeadJob
     from holdfast.domain.retry import Retry, exponential
     from holdfast.flows.events import Event
     from holdfast.flows.flow import Flow
@@ -13,8 +13,9 @@ if TYPE_CHECKING:
     from holdfast.flows.shown import FlowRecord, FlowRun, FlowStep, FlowSummary
     from holdfast.handle import Handle, JobStatus
     from holdfast.job import Call, Job
-    from holdfast.operating import DeadJob, QueueStatus
     from holdfast.postgres.options import PoolOptions
+    from holdfast.producer.ambient_connection import OWN_TRANSACTION
+    from holdfast.queue_operators import QueueStatus
     from holdfast.schedules.scopes import Scope
     from holdfast.schedules.stored import PlanRecord, Schedule
     from holdfast.storage.runs import Retention
@@ -64,7 +65,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "holdfast.ambient_connection": ("OWN_TRANSACTION",),
+    "holdfast.producer.ambient_connection": ("OWN_TRANSACTION",),
     "holdfast.app": ("App",),
     "holdfast.domain.retry": ("Retry", "exponential"),
     "holdfast.flows.events": ("Event",),
@@ -73,7 +74,8 @@ _HOMES = {
     "holdfast.flows.shown": ("FlowRecord", "FlowRun", "FlowStep", "FlowSummary"),
     "holdfast.handle": ("Handle", "JobStatus"),
     "holdfast.job": ("Call", "Job"),
-    "holdfast.operating": ("DeadJob", "QueueStatus"),
+    "holdfast.dead_letter_operators": ("DeadJob",),
+    "holdfast.queue_operators": ("QueueStatus",),
     "holdfast.postgres.options": ("PoolOptions",),
     "holdfast.schedules.scopes": ("Scope",),
     "holdfast.schedules.stored": ("PlanRecord", "Schedule"),

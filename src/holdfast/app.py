@@ -8,11 +8,10 @@ from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeGuard, TypeVar
 
-from holdfast.ambient_connection import AmbientConnection, no_ambient_connection
+from holdfast.app_connections import AppConnections
 from holdfast.bulk import Bulk, one_way, ways_of
-from holdfast.call_site_warnings import warn_of_own_transaction
-from holdfast.connections import Connections
-from holdfast.declaring import Declaring
+from holdfast.dead_letter_operators import DeadLetterOperators
+from holdfast.decorators import Decorators
 from holdfast.domain.duration import duration
 from holdfast.domain.job import check_ids
 from holdfast.errors import InvalidInput, WrongConnection
@@ -21,11 +20,13 @@ from holdfast.flows.operators import FlowOperators
 from holdfast.flows.wiring import callers_for, chores_for, payload_text
 from holdfast.handle import Handle
 from holdfast.job import Call
-from holdfast.operating import DeadOperators, QueueOperators
 from holdfast.postgres.borrowed import run_on, run_on_blocking
 from holdfast.postgres.conversation import Conversation, hold, hold_blocking
 from holdfast.postgres.options import PoolOptions
 from holdfast.postgres.statement import Statement
+from holdfast.producer.ambient_connection import AmbientConnection, no_ambient_connection
+from holdfast.producer.notifier import wishes
+from holdfast.queue_operators import QueueOperators
 from holdfast.running import run_until_stopped, worker_running
 from holdfast.schedules import planner
 from holdfast.schedules.declared import Declarer
@@ -38,9 +39,8 @@ from holdfast.telemetry.events import Reader
 from holdfast.worker.cancel_log import log_cancelled
 from holdfast.worker.extras import Extras
 from holdfast.worker.kind import ErrorHook, Hook, Hooks, Kind
-from holdfast.worker.notifier import wishes
 from holdfast.worker.options import WorkerOptions
-from holdfast.worker.ownership import is_inside_committing_block
+from holdfast.worker.outside_transaction import warn_if_outside_transaction
 from holdfast.worker.queue_choice import QueuesAsked, read_queues, remarks
 from holdfast.worker.worker import Worker
 
@@ -52,7 +52,7 @@ T = TypeVar("T")
 Length = str | timedelta
 
 
-class App(Declaring):
+class App(Decorators):
     """`App()` takes HOLDFAST_DSN, `App("postgresql://…")` a server, `App("embedded")` a private one.
 
     Nothing is opened before the first use, which also reads the variable; what is given here is checked at
@@ -85,7 +85,7 @@ class App(Declaring):
         self.readers = read_readers(readers)
         self.slots = read_slots(slots)
         self._is_conn_required = read_switch("require_conn", require_conn)
-        self._connections = Connections(dsn, self.schema, read_pool(pool))
+        self._connections = AppConnections(dsn, self.schema, read_pool(pool))
         self._left_behind: dict[int, float] = {}
         self._events: dict[str, Event[Any]] = {}
         self.flows = FlowOperators(
@@ -94,7 +94,7 @@ class App(Declaring):
             lambda: [kind.name for kind in self.kinds.values() if kind.style in ("flow", "machine")],
         )
         self.queues = QueueOperators(self.schema, self._connections)
-        self.dead = DeadOperators(self.schema, self._connections)
+        self.dead = DeadLetterOperators(self.schema, self._connections)
         self.schedules = Schedules(self.schema, self._connections, self._check_scheduled)
 
     async def enqueue_many(self, calls: Iterable[Call[Any]], *, conn: object = None) -> list[Handle[Any]]:
@@ -145,8 +145,7 @@ class App(Declaring):
                 "this app has require_conn=True: pass conn=…, write inside of app.using(conn=…), or pass "
                 "conn=OWN_TRANSACTION for what is to be committed by itself"
             )
-        if is_inside_committing_block():
-            warn_of_own_transaction(self.kinds)
+        warn_if_outside_transaction(self.kinds)
 
     def _enqueueing(self, batch: Sequence[Call[Any]], *, notify: bool) -> Conversation[list[Enqueued]]:
         news = (call.job for call in batch)

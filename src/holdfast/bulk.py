@@ -6,7 +6,7 @@ from itertools import chain, islice
 from time import monotonic
 from typing import Any
 
-from holdfast.connections import Connections
+from holdfast.app_connections import AppConnections
 from holdfast.domain.job import NewJob
 from holdfast.errors import InvalidInput
 from holdfast.handle import Handle
@@ -15,9 +15,9 @@ from holdfast.postgres.conversation import hold
 from holdfast.postgres.database import Database
 from holdfast.postgres.schema import Schema
 from holdfast.postgres.statement import Statement
+from holdfast.producer.notifier import wishes
 from holdfast.storage.jobs import CHUNK, Enqueued, OnConflict, enqueue_chunks, enqueue_many
 from holdfast.worker.kind import Kind
-from holdfast.worker.notifier import wishes
 
 _SLOW = 0.2
 """Seconds for a chunk of calls. Who takes longer reads them from somewhere: no transaction waits for that."""
@@ -60,7 +60,7 @@ class Bulk:
         self._names: set[str] = set()
         self._written: list[Handle[Any]] = []
 
-    async def write(self, connections: Connections) -> list[Handle[Any]]:
+    async def write(self, connections: AppConnections) -> list[Handle[Any]]:
         """Nothing is opened before the first of them are known to be sound."""
         statements = self._statements()
         try:

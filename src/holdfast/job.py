@@ -5,7 +5,6 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, ParamSpec, TypeVar
 
-from holdfast.ambient_connection import OWN_TRANSACTION
 from holdfast.domain.duration import duration
 from holdfast.domain.job import NewJob, Policy, check_ids
 from holdfast.domain.per_job import PerJob
@@ -14,6 +13,7 @@ from holdfast.domain.uniqueness import Unique, check_unique, unique_key
 from holdfast.errors import InvalidInput
 from holdfast.handle import Handle
 from holdfast.postgres.borrowed.kinds import check_known
+from holdfast.producer.ambient_connection import OWN_TRANSACTION
 from holdfast.storage.jobs import OnConflict
 from holdfast.worker.kind import Kind
 

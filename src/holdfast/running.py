@@ -8,9 +8,9 @@ import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from holdfast.ambient_connection import no_ambient_connection
 from holdfast.domain.duration import compact
 from holdfast.interrupts import interrupts, next_interrupt_calls
+from holdfast.producer.ambient_connection import no_ambient_connection
 from holdfast.telemetry.log import say
 from holdfast.worker.worker import Worker
 

@@ -7,11 +7,11 @@ import psycopg
 from face.looking import Observer
 from holdfast import App
 from holdfast.domain.job import NewJob, Policy
-from holdfast.enqueuer import BATCH, BATCH_TEXT, Enqueuer
 from holdfast.errors import DataRefused
 from holdfast.postgres.database import Database
 from holdfast.postgres.schema import Schema
-from holdfast.worker.notifier import Notifier
+from holdfast.producer.enqueuer import BATCH, BATCH_TEXT, Enqueuer
+from holdfast.producer.notifier import Notifier
 
 COMMITS = "select count(distinct xmin::text) from holdfast.job"
 JOBS = "select count(*) from holdfast.job"

@@ -13,7 +13,7 @@ import pytest
 
 import holdfast
 from holdfast import App, Job, Retry, WorkerOptions, exponential
-from holdfast.declaring import Declaring
+from holdfast.decorators import Decorators
 from holdfast.domain.duration import compact
 from holdfast.domain.failure import Code
 from support.documented import DOCS, run_page
@@ -48,7 +48,7 @@ def test_every_public_name_has_a_docstring_and_a_place_in_the_reference(name: st
     assert any(re.search(rf"`[^`\n]*\b{name}\b", page.read_text("utf-8")) for page in pages)
 
 
-@pytest.mark.parametrize("kind", [App, Declaring, Job, holdfast.Handle, holdfast.Context])
+@pytest.mark.parametrize("kind", [App, Decorators, Job, holdfast.Handle, holdfast.Context])
 def test_every_public_method_is_in_the_reference(kind: type) -> None:
     text = "".join((DOCS / "reference" / page).read_text("utf-8") for page in ("app.md", "context.md"))
     for name in vars(kind):

@@ -459,7 +459,7 @@ BREAKS = (
     # What callers write, and what they read
     Break(
         "a connection of a block is lent to other tasks and threads",
-        "ambient_connection.py",
+        "producer/ambient_connection.py",
         "if self._place != _here():",
         "if False:",
         (

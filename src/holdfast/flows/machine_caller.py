@@ -11,22 +11,22 @@ from holdfast.domain.backoff import to_json
 from holdfast.domain.outcome import Failed
 from holdfast.domain.outcome import Undecodable as NotDecoded
 from holdfast.errors import InvalidInput, Undecodable
-from holdfast.flows.batcher import Batcher
 from holdfast.flows.ends import Interrupted
 from holdfast.flows.machine import Done, Next, Step
 from holdfast.flows.machine_steps import MachineSignature, StepKind
 from holdfast.flows.recorder import AWAY, lost
 from holdfast.flows.steps import Steps
 from holdfast.flows.waits_shown import moment
+from holdfast.postgres.batcher import Batcher
 from holdfast.postgres.database import Database
 from holdfast.postgres.schema import Schema
+from holdfast.producer.notifier import LEADER, Notifier
 from holdfast.storage.flows import Fence
 from holdfast.storage.machines import Move, Moved, StoredStep, load_steps, move
 from holdfast.worker.asks import CameTo, Snooze
 from holdfast.worker.context import Context
 from holdfast.worker.failures import from_error
 from holdfast.worker.held import Held
-from holdfast.worker.notifier import LEADER, Notifier
 from holdfast.worker.threads import JobThreads
 
 

@@ -6,17 +6,17 @@ from collections.abc import Callable, Sequence
 from holdfast.domain.flow import Place, Recorded
 from holdfast.domain.job import NewJob
 from holdfast.errors import Conflict, ConnectionFailed, ConnectionLost, LeaseLost, PoolTimeout, ServerUnable
-from holdfast.flows.batcher import Batcher
 from holdfast.flows.ends import Interrupted
+from holdfast.postgres.batcher import Batcher
 from holdfast.postgres.conversation import hold
 from holdfast.postgres.database import Database
 from holdfast.postgres.schema import Schema
 from holdfast.postgres.statement import Statement
+from holdfast.producer.notifier import wishes
 from holdfast.storage import flows
 from holdfast.storage.flows import Fence, Wait, Waited, Writing
 from holdfast.storage.jobs import CHUNK
 from holdfast.storage.operators import cancel
-from holdfast.worker.notifier import wishes
 
 # The database was away, or could not do it now: nobody's attempt has failed. A right or a table that is
 # missing is none of these, and costs an attempt: a step would else be run again and again until it is back.

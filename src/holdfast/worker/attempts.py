@@ -21,6 +21,7 @@ from holdfast.domain.outcome import Cancelled, Failed, Outcome, Released
 from holdfast.domain.outcome import Undecodable as NotDecoded
 from holdfast.domain.transition import SUCCESS, Fail, Run, Transition, decide
 from holdfast.errors import DatabaseError, InvalidInput, JobEnded, Undecodable
+from holdfast.producer.notifier import LEADER
 from holdfast.storage.runs import Answer, ClaimRow, Saving
 from holdfast.telemetry.events import AttemptEnded, AttemptStarted, Emitter, StillRunning
 from holdfast.telemetry.events import LeaseLost as LeaseWasLost
@@ -43,7 +44,6 @@ from holdfast.worker.judging import (
 )
 from holdfast.worker.kind import Hooks, Kinds, Style
 from holdfast.worker.lease import Lease, NotBegun
-from holdfast.worker.notifier import LEADER
 from holdfast.worker.outliving import Outliving
 from holdfast.worker.processes.places import Places
 from holdfast.worker.settler import Ending, Settler

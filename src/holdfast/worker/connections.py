@@ -12,9 +12,9 @@ from holdfast.postgres.dsn import Dsn
 from holdfast.postgres.options import PoolOptions
 from holdfast.postgres.schema import Schema
 from holdfast.postgres.thread_transactions import ThreadTransactions
+from holdfast.producer.nearby_workers import NearbyWorkers
+from holdfast.producer.notifier import HINTS, Notifier
 from holdfast.storage.session import SETTINGS
-from holdfast.worker.nearby_workers import NearbyWorkers
-from holdfast.worker.notifier import HINTS, Notifier
 
 _HOT: Final = 2
 _CALM: Final = 3

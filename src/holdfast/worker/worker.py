@@ -26,6 +26,8 @@ from holdfast.postgres.migrations.version import explained, read_version
 from holdfast.postgres.notification import Gap, Notified
 from holdfast.postgres.schema import Schema
 from holdfast.postgres.statement import Statement
+from holdfast.producer.nearby_workers import NearbyWorkers
+from holdfast.producer.notifier import LEADER, notify
 from holdfast.storage.migrations import known_version
 from holdfast.storage.operators import misfit_for
 from holdfast.storage.runs import Heartbeat, Settlement, postpone, renew, settle_surely
@@ -47,9 +49,7 @@ from holdfast.worker.hooking import Hooking
 from holdfast.worker.keeper import LeaseKeeper
 from holdfast.worker.kind import Kinds, Style, heard
 from holdfast.worker.lease import Lease
-from holdfast.worker.nearby_workers import NearbyWorkers
 from holdfast.worker.notice_teller import NoticeTeller
-from holdfast.worker.notifier import LEADER, notify
 from holdfast.worker.options import WorkerOptions
 from holdfast.worker.outliving import Outliving
 from holdfast.worker.processes import Processes

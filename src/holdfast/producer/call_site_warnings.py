@@ -3,15 +3,14 @@
 import asyncio
 import sys
 import warnings
-from collections.abc import Callable, Container
+from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from holdfast.errors import BlocksEventLoop, OutsideTransaction
-from holdfast.worker.context import current
+from holdfast.errors import BlocksEventLoop
 
-_OURS = str(Path(__file__).parent)
+_OURS = str(Path(__file__).parents[1])
 
 
 def warn_at_call_site(
@@ -56,18 +55,4 @@ def warn_on_a_loop() -> None:
         f"{verb}() stops the event loop of this thread, and every task in it, until Postgres has answered: "
         f"await {verb.removesuffix('_sync')}(), or call it in a thread with asyncio.to_thread",
         BlocksEventLoop,
-    )
-
-
-def warn_of_own_transaction(kinds: Container[str]) -> None:
-    """Said when the block is one of an app's own jobs: another app may have another database."""
-    context = current.get(None)
-    if context is None or context.job.kind not in kinds:
-        return
-    warn_at_call_site(
-        "written without conn inside a transaction() block, and so committed by itself, whether the block "
-        "commits or not: pass conn=…, open the block with app.using(conn=…) around what it writes, or pass "
-        "conn=OWN_TRANSACTION if you mean it",
-        OutsideTransaction,
-        otherwise=context._held.kind.function,  # noqa: SLF001  # its other half
     )

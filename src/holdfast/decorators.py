@@ -63,7 +63,7 @@ class FlowMaker:
         return job
 
 
-class Declaring:
+class Decorators:
     """The part of an App that is written down in code. Opens nothing."""
 
     def __init__(self, hooks: Hooks) -> None:

@@ -8,10 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from holdfast.ambient_connection import OWN_TRANSACTION, ambient_connection
-from holdfast.call_site_warnings import warn_on_a_loop
 from holdfast.domain.versions import judge
-from holdfast.enqueuer import Enqueuer
 from holdfast.postgres.availability import Availability
 from holdfast.postgres.blocking import BlockingDatabase
 from holdfast.postgres.borrowed import run_on, run_on_blocking
@@ -23,10 +20,13 @@ from holdfast.postgres.migrations.runner import Migrated, migrate, own_connectio
 from holdfast.postgres.migrations.version import explained, read_version
 from holdfast.postgres.options import PoolOptions
 from holdfast.postgres.schema import Schema
+from holdfast.producer.ambient_connection import OWN_TRANSACTION, ambient_connection
+from holdfast.producer.call_site_warnings import warn_on_a_loop
+from holdfast.producer.enqueuer import Enqueuer
+from holdfast.producer.nearby_workers import NearbyWorkers
+from holdfast.producer.notifier import BLOCKING_HINTS, HINTS, BlockingNotifier, Notifier
 from holdfast.settings import Embedded, Server, read_target
 from holdfast.storage.migrations import known_version, packaged
-from holdfast.worker.nearby_workers import NearbyWorkers
-from holdfast.worker.notifier import BLOCKING_HINTS, HINTS, BlockingNotifier, Notifier
 
 R = TypeVar("R")
 
@@ -47,7 +47,7 @@ class _Blocking:
 
 
 @dataclass(slots=True)
-class Connections:
+class AppConnections:
     given: str | None = field(repr=False)  # may hold a password
     schema: Schema
     options: PoolOptions

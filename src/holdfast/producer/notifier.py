@@ -24,7 +24,7 @@ from holdfast.postgres.failure_log import FailureLog
 from holdfast.postgres.options import PoolOptions
 from holdfast.postgres.schema import Schema
 from holdfast.postgres.statement import Statement
-from holdfast.worker.nearby_workers import NearbyWorkers
+from holdfast.producer.nearby_workers import NearbyWorkers
 
 _log = logging.getLogger("holdfast.producer")
 

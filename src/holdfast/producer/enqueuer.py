@@ -10,8 +10,8 @@ from holdfast.domain.job import NewJob
 from holdfast.errors import StatementFailed
 from holdfast.postgres.database import Database
 from holdfast.postgres.schema import Schema
+from holdfast.producer.notifier import Notifier, wishes
 from holdfast.storage.jobs import Enqueued, enqueue
-from holdfast.worker.notifier import Notifier, wishes
 
 BATCH = 200
 BATCH_TEXT = 1024 * 1024

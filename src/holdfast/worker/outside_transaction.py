@@ -1,0 +1,26 @@
+"""Warns of a job or an event that a handler writes beside the transaction block that it is in."""
+
+from collections.abc import Container
+
+from holdfast.errors import OutsideTransaction
+from holdfast.producer.call_site_warnings import warn_at_call_site
+from holdfast.worker.context import current
+from holdfast.worker.ownership import is_inside_committing_block
+
+
+def warn_if_outside_transaction(kinds: Container[str]) -> None:
+    """For a write without `conn`. Only for a job of one of these `kinds`, which are an app's own: another app
+    may have another database.
+    """
+    if not is_inside_committing_block():
+        return
+    context = current.get(None)
+    if context is None or context.job.kind not in kinds:
+        return
+    warn_at_call_site(
+        "written without conn inside a transaction() block, and so committed by itself, whether the block "
+        "commits or not: pass conn=…, open the block with app.using(conn=…) around what it writes, or pass "
+        "conn=OWN_TRANSACTION if you mean it",
+        OutsideTransaction,
+        otherwise=context._held.kind.function,  # noqa: SLF001  # its other half
+    )
