@@ -21,14 +21,20 @@ _EXPIRED = Failure("did not complete before its deadline", "deadline_expired")
 
 
 class Pass(NamedTuple):
-    """How many rows a pass moved, and the time up to which it has looked: the next pass begins there.
+    """How many rows a pass moved, and the time up to which it has looked: the next pass begins there."""
 
-    `dropped`: how many of them are nowhere now, since their jobs are gone, or were there already.
+    moved: int
+    seen: datetime | None
+
+
+class Promoted(NamedTuple):
+    """A pass over scheduled jobs. `dropped` of them did not become ready: their jobs are gone, or were ready
+    already.
     """
 
     moved: int
     seen: datetime | None
-    dropped: int = 0
+    dropped: int
 
 
 class Expiry(NamedTuple):
@@ -84,7 +90,7 @@ class TakenAway(NamedTuple):
     settled: Settled
 
 
-_PROMOTE = statement("promote", Pass)
+_PROMOTE = statement("promote", Promoted)
 _EXPIRE = statement("expire", Expiry)
 _NEXT_DUE = statement("next_due", NextDue, is_repeatable=True)
 _LOST_LEASES = statement("lost_leases", HeldLease)
@@ -96,7 +102,7 @@ _PRUNE_COUNTERS = statement("prune_counters", int)
 
 def promote(
     schema: Schema, *, since: datetime | None = None, limit: int = 4_000, now: datetime | None = None
-) -> Statement[Pass]:
+) -> Statement[Promoted]:
     """Move jobs whose time has come to ready."""
     return _PROMOTE.with_params(schema, since=since, limit=limit, now=now)
 

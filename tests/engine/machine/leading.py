@@ -12,11 +12,10 @@ from holdfast.domain.failure import Failure
 from holdfast.domain.ring import SEGMENTS, Pace, next_moves
 from holdfast.postgres.statement import Statement
 from holdfast.storage import chores, ring, workers
-from holdfast.storage.chores import Pass
 from support.engine import SCHEMA
 
 T = TypeVar("T")
-P = TypeVar("P", Pass, chores.Expiry)
+P = TypeVar("P", chores.Promoted, chores.Pass, chores.Expiry)
 LOST, STALE = Failure("", "lease_lost"), Failure("", "stale_timeout")
 _lucks = st.sampled_from([0.0, 0.5])
 _limits = st.sampled_from([1, 500])

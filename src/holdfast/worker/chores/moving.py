@@ -13,6 +13,7 @@ from holdfast.storage.chores import (
     BATCH,
     Expiry,
     Pass,
+    Promoted,
     TakenAway,
     expire,
     next_due,
@@ -49,7 +50,7 @@ class LowWater:
             return None
         return self._since - _LATE_COMMITS
 
-    def saw(self, done: Pass | Expiry) -> None:
+    def saw(self, done: Promoted | Pass | Expiry) -> None:
         if done.seen is not None:
             self._since = done.seen if self._since is None else max(self._since, done.seen)
 
