@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from holdfast.schedules.scopes import Scope
     from holdfast.schedules.stored import PlanRecord, Schedule
     from holdfast.storage.runs import Retention
-    from holdfast.worker.asks import Cancel, Fail, RetryLater, Snooze
     from holdfast.worker.context import Context
-    from holdfast.worker.keeper import Beats
+    from holdfast.worker.fired_plan import Plan
+    from holdfast.worker.handler_requests import Cancel, Fail, RetryLater, Snooze
+    from holdfast.worker.lease_keeper import Beats
     from holdfast.worker.options import WorkerOptions
-    from holdfast.worker.plan import Plan
 
 __version__ = "0.0.1"
 
@@ -80,11 +80,11 @@ _HOMES = {
     "holdfast.schedules.scopes": ("Scope",),
     "holdfast.schedules.stored": ("PlanRecord", "Schedule"),
     "holdfast.storage.runs": ("Retention",),
-    "holdfast.worker.asks": ("Cancel", "Fail", "RetryLater", "Snooze"),
+    "holdfast.worker.handler_requests": ("Cancel", "Fail", "RetryLater", "Snooze"),
     "holdfast.worker.context": ("Context",),
-    "holdfast.worker.keeper": ("Beats",),
+    "holdfast.worker.lease_keeper": ("Beats",),
     "holdfast.worker.options": ("WorkerOptions",),
-    "holdfast.worker.plan": ("Plan",),
+    "holdfast.worker.fired_plan": ("Plan",),
 }
 
 

@@ -38,7 +38,7 @@ from holdfast.storage.operators import cancel
 from holdfast.telemetry.events import Reader
 from holdfast.worker.cancel_log import log_cancelled
 from holdfast.worker.extras import Extras
-from holdfast.worker.kind import ErrorHook, Hook, Hooks, Kind
+from holdfast.worker.job_kind import ErrorHook, Hook, Hooks, Kind
 from holdfast.worker.options import WorkerOptions
 from holdfast.worker.outside_transaction import warn_if_outside_transaction
 from holdfast.worker.queue_choice import QueuesAsked, read_queues, remarks

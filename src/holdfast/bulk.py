@@ -17,7 +17,7 @@ from holdfast.postgres.schema import Schema
 from holdfast.postgres.statement import Statement
 from holdfast.producer.notifier import wishes
 from holdfast.storage.jobs import CHUNK, Enqueued, OnConflict, enqueue_chunks, enqueue_many
-from holdfast.worker.kind import Kind
+from holdfast.worker.job_kind import Kind
 
 _SLOW = 0.2
 """Seconds for a chunk of calls. Who takes longer reads them from somewhere: no transaction waits for that."""

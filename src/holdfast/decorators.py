@@ -20,7 +20,7 @@ from holdfast.schedules.options import RuleOptions, rules_of
 from holdfast.schedules.scopes import Source
 from holdfast.storage.schedules import HISTORY
 from holdfast.worker.context import Context
-from holdfast.worker.kind import ErrorHook, Hook, Hooks, Kind, Style
+from holdfast.worker.job_kind import ErrorHook, Hook, Hooks, Kind, Style
 from holdfast.worker.processes.reference import Reference
 
 if TYPE_CHECKING:

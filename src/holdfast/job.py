@@ -15,7 +15,7 @@ from holdfast.handle import Handle
 from holdfast.postgres.borrowed.kinds import check_known
 from holdfast.producer.ambient_connection import OWN_TRANSACTION
 from holdfast.storage.jobs import OnConflict
-from holdfast.worker.kind import Kind
+from holdfast.worker.job_kind import Kind
 
 if TYPE_CHECKING:
     from holdfast.app import App

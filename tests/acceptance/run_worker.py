@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import Any
 
 from holdfast import App, WorkerOptions
-from holdfast.worker.keeper import Beats
+from holdfast.worker.lease_keeper import Beats
 
 
 def options(

@@ -13,7 +13,7 @@ from holdfast import App, Context
 from holdfast.job import Job
 from holdfast.worker.attempts import Attempts
 from holdfast.worker.callers import Threads
-from holdfast.worker.held import Stop
+from holdfast.worker.claimed_run import Stop
 from holdfast.worker.worker import Worker
 
 # Longer than anybody waits here: so it is the notification that brings the wish.

@@ -11,7 +11,7 @@ import pytest
 from holdfast import App, WorkerOptions
 from holdfast.domain.transition import Complete
 from holdfast.storage import chores, workers
-from holdfast.worker.keeper import Beats
+from holdfast.worker.lease_keeper import Beats
 from support.damage import Turns, damage, damages, failing_chores, turns
 from support.engine import SCHEMA, Engine
 

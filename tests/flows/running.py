@@ -8,7 +8,7 @@ from typing import Any
 
 from holdfast import App, WorkerOptions
 from holdfast.storage.operators import find
-from holdfast.worker.keeper import Beats
+from holdfast.worker.lease_keeper import Beats
 from holdfast.worker.worker import Worker
 
 PATIENCE = 30.0

@@ -156,7 +156,7 @@ BREAKS = (
     ),
     Break(
         "a worker counts its lease from the reply",
-        "worker/keeper.py",
+        "worker/lease_keeper.py",
         "self._lease.believed_until = self._believed_from(sent_at)",
         "self._lease.believed_until = self._believed_from(monotonic())",
         (_LEASES + "test_a_lease_is_counted_from_before_its_renewal_was_sent",),
@@ -170,7 +170,7 @@ BREAKS = (
     ),
     Break(
         "what a worker does not know of is not given back",
-        "worker/keeper.py",
+        "worker/lease_keeper.py",
         "                self._give_back(worker, news)\n",
         "",
         (_WAKES + "test_a_run_that_is_given_back_is_claimed_again_by_the_same_worker_at_once",),
@@ -214,10 +214,10 @@ BREAKS = (
     Break(
         "a bad row drops the rest of its batch",
         "worker/attempts.py",
-        "            held = self.held[row.run] = Held(lease.worker",
+        "            held = self.held[row.run] = ClaimedRun(lease.worker",
         "            try:\n                kind.signature.decode(row.args)\n"
         "            except Undecodable:\n                break\n"
-        "            held = self.held[row.run] = Held(lease.worker",
+        "            held = self.held[row.run] = ClaimedRun(lease.worker",
         (_ROWS + "test_a_row_that_cannot_be_read_holds_up_no_other_row_of_its_claim",),
     ),
     # Wake-ups
@@ -280,7 +280,7 @@ BREAKS = (
     ),
     Break(
         "a worker's lease lasts twice as long",
-        "worker/keeper.py",
+        "worker/lease_keeper.py",
         "lease: timedelta = timedelta(seconds=30)",
         "lease: timedelta = timedelta(seconds=60)",
         (_DEFAULTS + "test_leases_last_half_a_minute_for_a_worker_and_ten_seconds_for_the_leader",),

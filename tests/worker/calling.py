@@ -13,10 +13,10 @@ from typing import Any
 from holdfast.codec.signature import Signature
 from holdfast.domain.job import Policy
 from holdfast.storage.runs import ClaimRow
+from holdfast.worker.claimed_run import ClaimedRun, Stop
 from holdfast.worker.completion import Completion
 from holdfast.worker.context import Context
-from holdfast.worker.held import Held, Stop
-from holdfast.worker.kind import Kind
+from holdfast.worker.job_kind import Kind
 from holdfast.worker.processes import Processes
 
 _runs = count(1000)
@@ -26,7 +26,7 @@ _runs = count(1000)
 class Run:
     """A run of a function, with what it says on the way."""
 
-    held: Held
+    held: ClaimedRun
     context: Context
     said: list[dict[str, Any]] = field(default_factory=list)
 
@@ -61,7 +61,7 @@ class Run:
             tags=["night"],
             state=state,
         )
-        held = Held(7, "default", row, kind)
+        held = ClaimedRun(7, "default", row, kind)
         said: list[dict[str, Any]] = []
         context = Context(
             held, save_progress=lambda _, text: said.append(json.loads(text)), complete=_complete

@@ -17,8 +17,8 @@ from holdfast import App
 from holdfast.postgres.embedded import EmbeddedServer
 from holdfast.schedules.scopes import ask_source
 from holdfast.worker import worker
+from holdfast.worker.job_threads import JobThreads
 from holdfast.worker.options import WorkerOptions
-from holdfast.worker.threads import JobThreads
 
 AT_ONCE = 6
 

@@ -16,8 +16,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from holdfast.worker.asks import Cancel, Fail, RetryLater, Snooze
 from holdfast.worker.context import Context, current
+from holdfast.worker.handler_requests import Cancel, Fail, RetryLater, Snooze
 
 
 @dataclass

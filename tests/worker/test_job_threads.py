@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from holdfast.worker.threads import JobThreads
+from holdfast.worker.job_threads import JobThreads
 
 
 def until(claim: object, *, seconds: float = 20) -> None:

@@ -10,9 +10,9 @@ import pytest
 
 from holdfast.flows.steps import Steps
 from holdfast.worker.callers import Threads
+from holdfast.worker.job_threads import JobThreads
 from holdfast.worker.lease import Lease, NotBegun
 from holdfast.worker.processes import Processes
-from holdfast.worker.threads import JobThreads
 from worker.calling import Run
 
 begun: list[str] = []

@@ -15,11 +15,11 @@ import pytest
 
 from holdfast.domain.retry import Retry
 from holdfast.errors import InvalidInput, ProcessDied
-from holdfast.worker.asks import Cancel, Fail, RetryLater, Snooze
-from holdfast.worker.failures import from_error
-from holdfast.worker.held import Stop
+from holdfast.worker.claimed_run import Stop
+from holdfast.worker.failure_from_error import from_error
+from holdfast.worker.handler_requests import Cancel, Fail, RetryLater, Snooze
 from holdfast.worker.processes import Processes
-from holdfast.worker.processes.raised import RaisedInChild
+from holdfast.worker.processes.pickled_error import RaisedInChild
 from worker import handlers_for_processes as handlers
 from worker.calling import Run, children, open_files, run, until
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from holdfast.errors import InvalidInput, ProcessDied
-from holdfast.worker.held import Stop
+from holdfast.worker.claimed_run import Stop
 from holdfast.worker.processes import Processes
 from worker import handlers_for_processes as handlers
 from worker.calling import Run, children, is_alive, numbers_in, run, until

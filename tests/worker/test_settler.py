@@ -9,8 +9,8 @@ from holdfast.domain.transition import SUCCESS, Complete
 from holdfast.postgres.database import Database
 from holdfast.storage.runs import Answer, Retention
 from holdfast.worker import settler as settler_module
-from holdfast.worker.held import Held
-from holdfast.worker.settler import Ending, Settler
+from holdfast.worker.claimed_run import ClaimedRun
+from holdfast.worker.settler import RunEnding, Settler
 from support.engine import SCHEMA, Engine
 from worker.calling import Run
 
@@ -28,8 +28,10 @@ async def test_an_ending_that_nothing_may_be_written_of_is_kept_and_written_late
         worker, job = engine.worker(), engine.enqueue()
         [row] = engine.claim(worker)
         like = Run.of(nothing)
-        held = Held(worker, "default", row, like.held.kind)
-        ending = Ending(held, SUCCESS, None, like.context, None, lambda _, __, how: settled.set_result(how))
+        held = ClaimedRun(worker, "default", row, like.held.kind)
+        ending = RunEnding(
+            held, SUCCESS, None, like.context, None, lambda _, __, how: settled.set_result(how)
+        )
         async with Database(dsn) as database:
             settler = Settler(database, SCHEMA, Retention())
             settler.put(ending)
@@ -48,7 +50,7 @@ async def test_an_ending_that_cannot_even_be_sent_fails_alone(dsn: str) -> None:
     unsendable: Any = object()
     told: dict[int, str | None] = {}
 
-    def tell(ending: Ending, answer: Answer, outcome: str | None) -> None:
+    def tell(ending: RunEnding, answer: Answer, outcome: str | None) -> None:
         assert answer == "settled"
         told[ending.held.job] = outcome
 
@@ -60,9 +62,9 @@ async def test_an_ending_that_cannot_even_be_sent_fails_alone(dsn: str) -> None:
         async with Database(dsn) as database:
             settler = Settler(database, SCHEMA, Retention())
             for row in claimed:
-                held = Held(worker, "default", row, like.held.kind)
+                held = ClaimedRun(worker, "default", row, like.held.kind)
                 transition = Complete(unsendable, None) if row.job == jobs[1] else SUCCESS
-                settler.put(Ending(held, transition, None, like.context, None, tell))
+                settler.put(RunEnding(held, transition, None, like.context, None, tell))
             await settler.once()
         assert told == {jobs[0]: "succeeded", jobs[1]: "failed", jobs[2]: "succeeded"}
         [found] = [engine.find(job) for job in jobs if job == jobs[1]]

@@ -14,8 +14,8 @@ from holdfast.domain.transition import SUCCESS, Complete, Retry, Transition
 from holdfast.postgres.database import Database
 from holdfast.storage.runs import Answer, Retention
 from holdfast.worker import settler as settler_module
-from holdfast.worker.held import Held
-from holdfast.worker.settler import Ending, Settler
+from holdfast.worker.claimed_run import ClaimedRun
+from holdfast.worker.settler import RunEnding, Settler
 from support.engine import SCHEMA, Engine
 from support.outages import CODES, begin_outage, failures
 from worker.calling import Run
@@ -34,15 +34,15 @@ async def settled(
     like = Run.of(nothing)
     told: dict[int, str | None] = {}
 
-    def tell(ending: Ending, answer: Answer, outcome: str | None) -> None:
+    def tell(ending: RunEnding, answer: Answer, outcome: str | None) -> None:
         told[ending.held.job] = outcome
 
     async with Database(dsn) as database:
         settler = Settler(database, SCHEMA, Retention())
         settling = asyncio.create_task(settler.run())
         for row, transition in zip(claimed, transitions, strict=True):
-            held = Held(worker, "default", row, like.held.kind)
-            settler.put(Ending(held, transition, state, like.context, None, tell))
+            held = ClaimedRun(worker, "default", row, like.held.kind)
+            settler.put(RunEnding(held, transition, state, like.context, None, tell))
         async with asyncio.timeout(60):
             await settler.drained()
         settling.cancel()

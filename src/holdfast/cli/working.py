@@ -20,7 +20,7 @@ from holdfast.errors import DatabaseError
 from holdfast.postgres.failure_log import FailureLog
 from holdfast.storage.idleness import is_idle
 from holdfast.telemetry.log import say
-from holdfast.worker.keeper import Beats
+from holdfast.worker.lease_keeper import Beats
 from holdfast.worker.options import WorkerOptions
 from holdfast.worker.queue_choice import slots_for
 from holdfast.worker.stopping import Stopping

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.codec.hooks import to_json_types
+from holdfast.codec.json_hooks import to_json_types
 from holdfast.domain.json_text import holds_nul, is_surely_longer
 from holdfast.domain.result import Flag, bounded
 

@@ -7,10 +7,10 @@ from typing import Annotated, Any, Never, NoReturn, get_args, get_origin
 
 import msgspec
 
-from holdfast.codec.faithful import PLAIN, Comparison, Difference, is_plainly_same
 from holdfast.codec.hints import Function, hints_of, name_of
-from holdfast.codec.hooks import from_json_types
-from holdfast.codec.storable import problem_with, takes_naive
+from holdfast.codec.json_hooks import from_json_types
+from holdfast.codec.round_trip import PLAIN, Comparison, Difference, is_plainly_same
+from holdfast.codec.storable_types import problem_with, takes_naive
 from holdfast.errors import InvalidInput, UnstorableType
 
 _EXACT = (int, str, bool)

@@ -10,12 +10,12 @@ from typing import Any
 
 import msgspec
 
-from holdfast.codec.faithful import shown
+from holdfast.codec.complaints import Complaint, complaint, quoted, told, unwritable
 from holdfast.codec.hints import Function, name_of, parameters_of
-from holdfast.codec.hooks import to_json_types
+from holdfast.codec.json_hooks import to_json_types
 from holdfast.codec.result import Encoded, encoder, stored
+from holdfast.codec.round_trip import shown
 from holdfast.codec.shape import Shape, shape_of
-from holdfast.codec.wording import Complaint, complaint, quoted, told, unwritable
 from holdfast.domain.job import ARGS_LIMIT, check_args_text
 from holdfast.domain.result import RESULT_LIMIT
 from holdfast.errors import InvalidArguments, Undecodable

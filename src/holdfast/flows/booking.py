@@ -15,9 +15,9 @@ from holdfast.flows.values import ANYTHING, Typed
 from holdfast.postgres.borrowed import run_on
 from holdfast.postgres.database import Database
 from holdfast.storage.flows import checkpoint
-from holdfast.worker.asks import Ask, Fail
+from holdfast.worker.committing_block import committing
 from holdfast.worker.completion import mark_outage
-from holdfast.worker.ownership import committing
+from holdfast.worker.handler_requests import Fail, HandlerRequest
 
 if TYPE_CHECKING:
     import psycopg
@@ -99,7 +99,7 @@ class Booking:
     async def _failed(self, error: Exception) -> None:
         """StepFailed, which the flow may catch: it is kept then, as a step's is. Wishes are none."""
         self._replay.path.check()
-        if isinstance(error, Fail) or not isinstance(error, (Ask, LeaseLost)):
+        if isinstance(error, Fail) or not isinstance(error, (HandlerRequest, LeaseLost)):
             await self._replay.fail(self._name, "transaction", error, place=self._place)
 
     async def _write(self, connection: object) -> None:

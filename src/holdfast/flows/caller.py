@@ -18,13 +18,13 @@ from holdfast.flows.replay import Replay
 from holdfast.flows.steps import Steps, failure_of
 from holdfast.flows.values import StoredUndecodable, Unkeepable
 from holdfast.postgres.database import Database
-from holdfast.worker.asks import CameTo, Snooze
+from holdfast.worker.claimed_run import ClaimedRun
 from holdfast.worker.context import Context
-from holdfast.worker.failures import from_error
-from holdfast.worker.held import Held
-from holdfast.worker.kind import Kind
+from holdfast.worker.failure_from_error import from_error
+from holdfast.worker.handler_requests import EndWith, Snooze
+from holdfast.worker.job_kind import Kind
+from holdfast.worker.job_threads import JobThreads
 from holdfast.worker.processes import Processes
-from holdfast.worker.threads import JobThreads
 
 
 class Flows:
@@ -40,7 +40,7 @@ class Flows:
         self._steps: dict[int, Steps] = {}
         self._codes: dict[str, int] = {}
 
-    async def call(self, held: Held, context: Context, arguments: dict[str, Any]) -> Any:
+    async def call(self, held: ClaimedRun, context: Context, arguments: dict[str, Any]) -> Any:
         isolated = partial(self._processes.call_function, held, context)
         steps = self._steps[held.run] = Steps(self._threads, held.check_lease, isolated)
         try:
@@ -57,10 +57,12 @@ class Flows:
                 raise wish from error
             raise _judged(held, error) from error
 
-    def left_behind(self, held: Held) -> Future[Any] | None:
+    def left_behind(self, held: ClaimedRun) -> Future[Any] | None:
         return self._steps.pop(held.run).outlived if held.run in self._steps else None
 
-    async def _replay(self, held: Held, context: Context, steps: Steps, arguments: dict[str, Any]) -> Any:
+    async def _replay(
+        self, held: ClaimedRun, context: Context, steps: Steps, arguments: dict[str, Any]
+    ) -> Any:
         code = self._code(held.kind)
         path = Path(await self._recorder.load(held.job))
         replay = Replay(held, self._recorder, path, code)
@@ -112,23 +114,23 @@ class Flows:
         return self._codes[kind.name]
 
 
-def _judged(held: Held, error: BaseException) -> BaseException:
+def _judged(held: ClaimedRun, error: BaseException) -> BaseException:
     """What the flow's own policy decides on, or what the run came to whatever that says: an end that is kept
     would only be met again.
     """
     match error:
         case FlowDiverged():
-            return CameTo(Failed(from_error(error, "flow_diverged"), is_retryable=False))
+            return EndWith(Failed(from_error(error, "flow_diverged"), is_retryable=False))
         case StoredUndecodable():
-            return CameTo(NotDecoded(from_error(error, "decode_error")))
+            return EndWith(NotDecoded(from_error(error, "decode_error")))
         case StepFailed() if error.is_kept:
             cause = error.__cause__
             failure = failure_of(cause) if isinstance(cause, Exception) else from_error(error)
-            return CameTo(Failed(failure, is_retryable=False))
+            return EndWith(Failed(failure, is_retryable=False))
         case StepFailed() if error.__cause__ is not None:
             cause = error.__cause__
             return _judged(held, cause) if isinstance(cause, Unkeepable) else cause
         case ChildFailed() | EventTimeout() | InvalidInput():
-            return CameTo(Failed(from_error(error), is_retryable=False))
+            return EndWith(Failed(from_error(error), is_retryable=False))
         case _:
             return error

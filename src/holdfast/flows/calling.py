@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Generator, Sequence
 from typing import Any, Generic, TypeVar
 
+from holdfast.codec.complaints import quoted
 from holdfast.codec.signature import Signature
-from holdfast.codec.wording import quoted
 from holdfast.domain.failure import recorded_error
 from holdfast.domain.flow import Place, Recorded, full_name
 from holdfast.domain.job import NewJob

@@ -7,7 +7,7 @@ from datetime import timedelta
 from holdfast.domain.failure import Failure
 from holdfast.domain.outcome import Released
 from holdfast.errors import ServerUnable
-from holdfast.worker.asks import Ask, CameTo, Snooze
+from holdfast.worker.handler_requests import EndWith, HandlerRequest, Snooze
 
 _PAUSE = timedelta(seconds=2)
 
@@ -38,11 +38,11 @@ class Interrupted(BaseException):
         super().__init__(f"the flow was interrupted: {error}")
 
     @property
-    def wish(self) -> Ask:
+    def wish(self) -> HandlerRequest:
         """Go on at once where the connection is back; after a pause where the server refused, as what it did
         may be all that it cannot do. No attempt is counted.
         """
-        return Snooze(_PAUSE) if isinstance(self.error, ServerUnable) else CameTo(Released())
+        return Snooze(_PAUSE) if isinstance(self.error, ServerUnable) else EndWith(Released())
 
 
 def follows(error: BaseException | None, end: BaseException) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any, Generic, TypeVar
 
-from holdfast.codec.storable import problem_with
+from holdfast.codec.storable_types import problem_with
 from holdfast.domain.failure import Failure
 from holdfast.domain.job import check_key
 from holdfast.errors import EventTimeout, InvalidInput

@@ -23,11 +23,11 @@ from holdfast.postgres.schema import Schema
 from holdfast.producer.notifier import LEADER, Notifier
 from holdfast.storage.flows import Fence
 from holdfast.storage.machines import Move, Moved, StoredStep, load_steps, move
-from holdfast.worker.asks import CameTo, Snooze
+from holdfast.worker.claimed_run import ClaimedRun
 from holdfast.worker.context import Context
-from holdfast.worker.failures import from_error
-from holdfast.worker.held import Held
-from holdfast.worker.threads import JobThreads
+from holdfast.worker.failure_from_error import from_error
+from holdfast.worker.handler_requests import EndWith, Snooze
+from holdfast.worker.job_threads import JobThreads
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Machines:
         self._loads = Batcher(self._load_all)
         self._moves = Batcher(self._move_all)
 
-    async def call(self, held: Held, context: Context, arguments: dict[str, Any]) -> Any:
+    async def call(self, held: ClaimedRun, context: Context, arguments: dict[str, Any]) -> Any:
         signature = held.kind.signature
         assert isinstance(signature, MachineSignature), "app.machine makes it"  # noqa: S101  # a mistake of ours
         try:
@@ -76,10 +76,10 @@ class Machines:
             )
         )
 
-    def left_behind(self, held: Held) -> Future[Any] | None:
+    def left_behind(self, held: ClaimedRun) -> Future[Any] | None:
         return self._steps.pop(held.run).outlived if held.run in self._steps else None
 
-    async def _standing(self, held: Held, signature: MachineSignature, first: str) -> Standing:
+    async def _standing(self, held: ClaimedRun, signature: MachineSignature, first: str) -> Standing:
         try:
             stored = await self._loads.put(held.job)
         except AWAY as error:
@@ -89,9 +89,9 @@ class Machines:
             kind = signature.kind_named(name, fields)
             return Standing(kind, kind.decode(fields), fields, 1 if stored is None else stored.place)
         except Undecodable as error:
-            raise CameTo(NotDecoded(from_error(error, "decode_error"))) from error
+            raise EndWith(NotDecoded(from_error(error, "decode_error"))) from error
 
-    async def _run(self, held: Held, context: Context, standing: Standing) -> Any:
+    async def _run(self, held: ClaimedRun, context: Context, standing: Standing) -> Any:
         steps = self._steps[held.run] = Steps(self._threads, held.check_lease)
         context._complete = _refuse_to_complete  # noqa: SLF001  # it would end the machine, whatever is next
         step = standing.step
@@ -99,7 +99,7 @@ class Machines:
         run: Any = step.run  # type: ignore[attr-defined]  # it was looked for when the machine was registered
         return await steps.run(run, args, {}, step._timeout)  # noqa: SLF001  # said by its class
 
-    async def _go_on(self, held: Held, context: Context, standing: Standing, asked: Move) -> None:
+    async def _go_on(self, held: ClaimedRun, context: Context, standing: Standing, asked: Move) -> None:
         # From before the lease goes until it is known whether it went: its absence is then no sign of a loss.
         held.is_completing = True
         try:
@@ -142,7 +142,7 @@ def _refuse_to_complete(context: Context, connection: object) -> NoReturn:  # no
     )
 
 
-def _go_by(held: Held, standing: Standing) -> None:
+def _go_by(held: ClaimedRun, standing: Standing) -> None:
     """From here on this run is judged by the step's own policy, if it has one, and told of by its name."""
     retry = standing.step._retry  # noqa: SLF001  # said by its class
     row, kind = held.row, held.kind
@@ -155,7 +155,7 @@ def _go_by(held: Held, standing: Standing) -> None:
     held.go_by(row, kind, standing.kind.name)
 
 
-def _move(held: Held, signature: MachineSignature, standing: Standing, answer: Next) -> Move:
+def _move(held: ClaimedRun, signature: MachineSignature, standing: Standing, answer: Next) -> Move:
     """Raises InvalidInput if the next step cannot be stored."""
     kind = signature.kind_of(answer.step)
     fence = Fence(held.worker, held.job, held.run)
@@ -170,5 +170,5 @@ def _move(held: Held, signature: MachineSignature, standing: Standing, answer: N
     )
 
 
-def _for_good(error: Exception) -> CameTo:
-    return CameTo(Failed(from_error(error), is_retryable=False))
+def _for_good(error: Exception) -> EndWith:
+    return EndWith(Failed(from_error(error), is_retryable=False))

@@ -12,8 +12,8 @@ from dataclasses import dataclass, fields
 from types import FunctionType
 from typing import Any, get_args, get_origin
 
+from holdfast.codec.complaints import quoted
 from holdfast.codec.signature import Signature
-from holdfast.codec.wording import quoted
 from holdfast.domain.job import ARGS_LIMIT, check_name
 from holdfast.errors import InvalidArguments, InvalidInput, Undecodable
 from holdfast.flows.machine import Machine, Step

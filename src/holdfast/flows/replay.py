@@ -17,13 +17,13 @@ from holdfast.flows.recorder import Recorder
 from holdfast.flows.steps import Again, Final, Open, after_failure, failure_of
 from holdfast.flows.waits_shown import failure_among, shown
 from holdfast.storage.flows import Fence, Wait, Waited, WaitKind, Writing
-from holdfast.worker.held import Held
+from holdfast.worker.claimed_run import ClaimedRun
 
 
 class Replay:
     """Made in the task that the flow's function runs in: what other tasks do is a branch beside its path."""
 
-    def __init__(self, held: Held, recorder: Recorder, path: Path, code: int | None) -> None:
+    def __init__(self, held: ClaimedRun, recorder: Recorder, path: Path, code: int | None) -> None:
         self.recorder = recorder
         self.path = path
         self.code = code

@@ -9,7 +9,7 @@ from holdfast.flows.inside import inside
 from holdfast.flows.replay import Replay
 from holdfast.flows.steps import StepOptions, Steps, check_function, kept_failure
 from holdfast.flows.values import Typed, Unkeepable, returned_by
-from holdfast.worker.asks import CameTo, Cancel, Snooze, snoozed_for
+from holdfast.worker.handler_requests import Cancel, EndWith, Snooze, snoozed_for
 
 
 async def do_step(
@@ -32,7 +32,7 @@ async def do_step(
         with inside(replay, full):
             value = await steps.run(function, args, kwargs, options.timeout, is_isolated=options.is_isolated)
         text = typed.encode(f'what step "{full}" gave', value)
-    except (LeaseLost, Cancel, CameTo):
+    except (LeaseLost, Cancel, EndWith):
         raise
     except Snooze as wish:
         await replay.pause(full, snoozed_for(wish), failures, None, place)

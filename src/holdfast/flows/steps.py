@@ -15,10 +15,10 @@ from holdfast.domain.failure import Failure, recorded_error
 from holdfast.domain.flow import Recorded
 from holdfast.domain.retry import Retry
 from holdfast.errors import InvalidInput, StepFailed, TransactionEnded
-from holdfast.worker.asks import Fail, RetryLater, reason_of, retried_after
 from holdfast.worker.callers import come_to
-from holdfast.worker.failures import from_error
-from holdfast.worker.threads import JobThreads
+from holdfast.worker.failure_from_error import from_error
+from holdfast.worker.handler_requests import Fail, RetryLater, reason_of, retried_after
+from holdfast.worker.job_threads import JobThreads
 
 _NAMED = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 

@@ -9,12 +9,12 @@ from typing import Any, get_args, get_origin
 
 import msgspec
 
-from holdfast.codec.faithful import Comparison
+from holdfast.codec.complaints import complaint, quoted, unwritable
 from holdfast.codec.hints import hints_of
-from holdfast.codec.hooks import from_json_types
+from holdfast.codec.json_hooks import from_json_types
 from holdfast.codec.result import encoder
-from holdfast.codec.storable import takes_naive
-from holdfast.codec.wording import complaint, quoted, unwritable
+from holdfast.codec.round_trip import Comparison
+from holdfast.codec.storable_types import takes_naive
 from holdfast.domain.job import ARGS_LIMIT, check_args_text
 from holdfast.errors import InvalidInput, Undecodable
 from holdfast.worker.context import Context

@@ -16,9 +16,9 @@ from holdfast.telemetry.events import Emitter
 from holdfast.worker.callers import Caller
 from holdfast.worker.chores.pace import Chore
 from holdfast.worker.connections import Connections
-from holdfast.worker.kind import Style
+from holdfast.worker.job_kind import Style
+from holdfast.worker.job_threads import JobThreads
 from holdfast.worker.processes import Processes
-from holdfast.worker.threads import JobThreads
 
 
 def callers_for(

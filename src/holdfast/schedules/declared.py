@@ -37,7 +37,7 @@ from holdfast.storage.schedules import (
     trouble,
 )
 from holdfast.telemetry.events import ChoreFailed, Emitter, ScheduleFailed, ScopesAwaited
-from holdfast.worker.kind import Kind
+from holdfast.worker.job_kind import Kind
 
 TEND = timedelta(seconds=60)
 SLOW = timedelta(seconds=5)

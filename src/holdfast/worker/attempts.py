@@ -26,28 +26,28 @@ from holdfast.storage.runs import Answer, ClaimRow, Saving
 from holdfast.telemetry.events import AttemptEnded, AttemptStarted, Emitter, StillRunning
 from holdfast.telemetry.events import LeaseLost as LeaseWasLost
 from holdfast.worker import forked_copy
-from holdfast.worker.asks import Ask
-from holdfast.worker.callers import Caller, come_to
-from holdfast.worker.completion import Completion
-from holdfast.worker.context import Context, current
-from holdfast.worker.failures import from_error
-from holdfast.worker.held import Held, Stop
-from holdfast.worker.hooking import Hooking
-from holdfast.worker.judging import (
+from holdfast.worker.attempt_outcome import (
     NOTHING_TO_KEEP,
     failure_and_delay,
     flag_of,
     has_done_its_work,
-    raised,
-    returned,
-    stopped,
+    outcome_of_error,
+    outcome_of_result,
+    outcome_of_stop,
 )
-from holdfast.worker.kind import Hooks, Kinds, Style
+from holdfast.worker.callers import Caller, come_to
+from holdfast.worker.claimed_run import ClaimedRun, Stop
+from holdfast.worker.completion import Completion
+from holdfast.worker.context import Context, current
+from holdfast.worker.failure_from_error import from_error
+from holdfast.worker.handler_requests import HandlerRequest
+from holdfast.worker.hook_caller import HookCaller
+from holdfast.worker.job_kind import Hooks, Kinds, Style
 from holdfast.worker.lease import Lease, NotBegun
-from holdfast.worker.outliving import Outliving
 from holdfast.worker.processes.places import Places
-from holdfast.worker.settler import Ending, Settler
+from holdfast.worker.settler import RunEnding, Settler
 from holdfast.worker.slots import Slots
+from holdfast.worker.stray_threads import StrayThreads
 
 Complete = Callable[[Context, Any], Completion]
 _PATIENCE_SECONDS = 2.0
@@ -68,7 +68,7 @@ class Attempts:
         emitter: Emitter,
         complete: Complete,
         wake: Callable[[str], None],
-        outliving: Outliving,
+        stray_threads: StrayThreads,
         misfit_for: Callable[[int], Awaitable[timedelta | None]],
     ) -> None:
         self._kinds = kinds
@@ -83,10 +83,10 @@ class Attempts:
         self._new_task = _maker_of_tasks(self._loop)
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at = math.inf
-        self._hooking = Hooking(emitter)
+        self._hook_caller = HookCaller(emitter)
         self._is_start_heard = True
-        self.held: dict[int, Held] = {}
-        self._outliving = outliving
+        self.held: dict[int, ClaimedRun] = {}
+        self._stray_threads = stray_threads
         self._misfit_for = misfit_for
 
     def begin(self, lease: Lease, queue: str, rows: Sequence[ClaimRow]) -> None:
@@ -97,25 +97,25 @@ class Attempts:
             if kind is None:
                 self._refuse(lease, queue, row)
                 continue
-            held = self.held[row.run] = Held(lease.worker, queue, row, kind, lease)
+            held = self.held[row.run] = ClaimedRun(lease.worker, queue, row, kind, lease)
             held.is_begun = False
             held.task = self._new_task(self._attempt(held), name=row.kind)
             if held.overdue_at < self._timer_at:
                 self._watch(held)
 
-    def context(self, held: Held) -> Context:
+    def context(self, held: ClaimedRun) -> Context:
         """What the handler and the hooks of a run are given."""
         return Context(held, self._save_progress, self._complete)
 
     def _refuse(self, lease: Lease, queue: str, row: ClaimRow) -> None:
         """Somebody changed the kind in `job` alone: it was claimed as one that this worker knows."""
         kind = replace(next(iter(self._kinds.values())), hooks=Hooks())
-        held = self.held[row.run] = Held(lease.worker, queue, row, kind, lease)
+        held = self.held[row.run] = ClaimedRun(lease.worker, queue, row, kind, lease)
         self._slots.give_back(queue)
         failure = Failure(
             f"its row in job has the kind {row.kind[:200]!r}, its row in ready another", "decode_error"
         )
-        self._settler.put(Ending(held, Fail(failure), None, self.context(held), None, self._settled))
+        self._settler.put(RunEnding(held, Fail(failure), None, self.context(held), None, self._settled))
 
     def tell_to_stop(self, reason: Stop, *, worker: int | None = None) -> int:
         """Tell all runs, or those of one worker. Answers how many had not ended, and are cut short."""
@@ -147,14 +147,14 @@ class Attempts:
         """Until every attempt has handed over its ending, and every hook has run."""
         while tasks := [held.task for held in self.held.values() if held.task and not held.task.done()]:
             await asyncio.wait(tasks)
-        await self._hooking.ended()
+        await self._hook_caller.ended()
 
-    def watch(self, held: Held) -> None:
+    def watch(self, held: ClaimedRun) -> None:
         """Its timeout has changed."""
         if held.overdue_at < self._timer_at:
             self._watch(held)
 
-    def _watch(self, held: Held) -> None:
+    def _watch(self, held: ClaimedRun) -> None:
         """One timer for the earliest timeout, whatever the number of runs."""
         if self._timer is not None:
             self._timer.cancel()
@@ -174,24 +174,24 @@ class Attempts:
         if left:
             self._wait_until(min(left))
 
-    def _stop_soon(self, held: Held, reason: Stop) -> None:
+    def _stop_soon(self, held: ClaimedRun, reason: Stop) -> None:
         """Tell it, and look a little later whether it has heeded that."""
         if held.stop is None:
             held.tell_to_stop(reason)
             self._loop.call_later(_PATIENCE_SECONDS, self._say_still_running, held, reason)
 
-    def _say_still_running(self, held: Held, told: Stop) -> None:
+    def _say_still_running(self, held: ClaimedRun, told: Stop) -> None:
         if held.stop is told and held.task is not None and not held.task.done():
             is_thread = held.kind.style == "thread"
             self._emitter.emit(StillRunning(held.fact, told.value, is_thread))
 
-    async def _attempt(self, held: Held) -> None:  # noqa: C901  # every way that a run can end
+    async def _attempt(self, held: ClaimedRun) -> None:  # noqa: C901  # every way that a run can end
         held.is_begun = True
         context = self.context(held)
-        if held.job in self._outliving.since:
+        if held.job in self._stray_threads.since:
             self._free_slot(held, None)
-            put_off = self._outliving.put_off(held.job)
-            self._settler.put(Ending(held, put_off, None, context, None, self._settled))
+            put_off = self._stray_threads.put_off(held.job)
+            self._settler.put(RunEnding(held, put_off, None, context, None, self._settled))
             return
         caller = self._callers[held.kind.style]
         error: BaseException | None = None
@@ -204,9 +204,9 @@ class Attempts:
                 outcome = await self._dated(held, outcome)
             thread = caller.left_behind(held)
             if thread is not None and not context._is_completed:  # noqa: SLF001  # as below
-                await self._outliving.end(held, thread)
+                await self._stray_threads.end(held, thread)
                 if has_done_its_work(held, context, thread):
-                    outcome, error = returned(held, thread.result())
+                    outcome, error = outcome_of_result(held, thread.result())
         except NotBegun as late:
             # The lease keeper will say so of all runs, if it has not yet; this one is not settled before.
             held.stop = Stop.LOST
@@ -227,7 +227,9 @@ class Attempts:
             return
         self._settler.put(self._ending(held, context, outcome, error))
 
-    def _ending(self, held: Held, context: Context, outcome: Outcome, error: BaseException | None) -> Ending:
+    def _ending(
+        self, held: ClaimedRun, context: Context, outcome: Outcome, error: BaseException | None
+    ) -> RunEnding:
         state = None
         try:
             state = None if isinstance(outcome, Cancelled) else context.saved_state()
@@ -238,10 +240,10 @@ class Attempts:
                 told = InvalidInput(f"ctx.state cannot be kept: {unstorable}: give it what JSON can hold")
                 told.__cause__ = unstorable
                 outcome, error = Failed(from_error(told)), told
-        return Ending(held, self._decided(held, outcome), state, context, error, self._settled)
+        return RunEnding(held, self._decided(held, outcome), state, context, error, self._settled)
 
     async def _outcome(
-        self, held: Held, context: Context, caller: Caller
+        self, held: ClaimedRun, context: Context, caller: Caller
     ) -> tuple[Outcome, BaseException | None]:
         try:
             arguments = held.kind.signature.decode(held.row.args)
@@ -249,41 +251,41 @@ class Attempts:
             return NotDecoded(from_error(error, "decode_error")), error
         current.set(context)
         if held.is_told_to_stop:  # before its first step, so there was nothing to cancel yet
-            return stopped(held, early := asyncio.CancelledError()), early
+            return outcome_of_stop(held, early := asyncio.CancelledError()), early
         held.check_lease()
         if self._is_start_heard:
             self._emitter.emit(AttemptStarted(held.fact))
         try:
             if held.kind.hooks.on_start:
-                await self._hooking.call("on_start", held, held.kind.hooks.on_start, context)
+                await self._hook_caller.call("on_start", held, held.kind.hooks.on_start, context)
                 held.check_lease()
             result = await caller.call(held, context, arguments)
             if result is not None:
                 result = await come_to(result)
         except asyncio.CancelledError as error:
-            return stopped(held, error), error
+            return outcome_of_stop(held, error), error
         except NotBegun:
             raise
         except BaseException as error:  # noqa: BLE001  # whatever a handler raises ends its attempt, not us
-            is_stopped = held.stop in _ON_REQUEST and not isinstance(error, Ask)
-            return stopped(held, error) if is_stopped else raised(held, error), error
-        return returned(held, result)
+            is_stopped = held.stop in _ON_REQUEST and not isinstance(error, HandlerRequest)
+            return outcome_of_stop(held, error) if is_stopped else outcome_of_error(held, error), error
+        return outcome_of_result(held, result)
 
-    async def _dated(self, held: Held, misfit: NotDecoded) -> NotDecoded:
+    async def _dated(self, held: ClaimedRun, misfit: NotDecoded) -> NotDecoded:
         """With how long it has not fitted. What cannot be told now is asked of the next run."""
         with suppress(DatabaseError, asyncio.CancelledError):
             return NotDecoded(misfit.failure, await self._misfit_for(held.job) or timedelta())
         return misfit
 
     @staticmethod
-    def _decided(held: Held, outcome: Outcome) -> Transition:
+    def _decided(held: ClaimedRun, outcome: Outcome) -> Transition:
         if outcome is NOTHING_TO_KEEP:
             return SUCCESS  # what most runs come to
         row = held.row
         run = Run(row.attempt, row.max_attempts, from_json(row.backoff))
         return decide(run, outcome, random.random())  # noqa: S311  # spreads load
 
-    def _settled(self, ending: Ending, answer: Answer, outcome: str | None) -> None:
+    def _settled(self, ending: RunEnding, answer: Answer, outcome: str | None) -> None:
         held = ending.held
         self._forget(held)
         if outcome == "succeeded":
@@ -295,14 +297,14 @@ class Attempts:
         elif outcome is not None:
             self._say_ended(held, ending.context, ending.transition, outcome, ending.error)
 
-    def _forget(self, held: Held) -> None:
+    def _forget(self, held: ClaimedRun) -> None:
         """Its task knows its context, which knows it: left together, only the garbage collector would find
         them, and it would have to for every job.
         """
         self.held.pop(held.run, None)
         held.task = None
 
-    def _after_own_commit(self, held: Held, context: Context, error: BaseException | None) -> None:
+    def _after_own_commit(self, held: ClaimedRun, context: Context, error: BaseException | None) -> None:
         self._forget(held)
         if error is not None:
             context.log.error(
@@ -317,16 +319,16 @@ class Attempts:
             self._emitter.emit(AttemptEnded(held.fact, outcome, held.took, failure, waiting=waiting))
             self._wake(LEADER)
 
-    def _say_succeeded(self, held: Held, context: Context, flag: str | None) -> None:
+    def _say_succeeded(self, held: ClaimedRun, context: Context, flag: str | None) -> None:
         """With the flag of a result that was dropped, which is said in any case."""
         if flag is not None or self._emitter.is_heard(AttemptEnded):
             self._emitter.emit(AttemptEnded(held.fact, "succeeded", held.took, flag=flag))
         if held.kind.hooks.on_success:
-            self._hooking.soon(held, ("on_success", held.kind.hooks.on_success, (context,)))
+            self._hook_caller.soon(held, ("on_success", held.kind.hooks.on_success, (context,)))
 
     def _say_ended(
         self,
-        held: Held,
+        held: ClaimedRun,
         context: Context,
         transition: Transition,
         outcome: str,
@@ -341,24 +343,26 @@ class Attempts:
         goes_on = outcome in ("retried", "snoozed")
         self._emitter.emit(AttemptEnded(held.fact, outcome, held.took, failure, delay if goes_on else None))
         told = error if error is not None else _ended(held.job, outcome, failure)
-        self._hooking.soon(held, *((name, hook, (context, told)) for name, hook in hooks.told_of(outcome)))
+        self._hook_caller.soon(
+            held, *((name, hook, (context, told)) for name, hook in hooks.told_of(outcome))
+        )
 
-    def _say_lost(self, held: Held, context: Context, doing: str) -> None:
+    def _say_lost(self, held: ClaimedRun, context: Context, doing: str) -> None:
         self._forget(held)
         self._emitter.emit(LeaseWasLost(held.fact, doing))
-        self._hooking.soon(held, ("on_lease_lost", held.kind.hooks.on_lease_lost, (context,)))
+        self._hook_caller.soon(held, ("on_lease_lost", held.kind.hooks.on_lease_lost, (context,)))
 
-    def _save_progress(self, held: Held, text: str) -> None:
+    def _save_progress(self, held: ClaimedRun, text: str) -> None:
         saving = Saving(held.worker, held.job, held.run, progress=text)
         self._loop.call_soon_threadsafe(self._settler.put_saving, saving)
 
-    def _free_slot(self, held: Held, thread: "Future[Any] | None") -> None:
+    def _free_slot(self, held: ClaimedRun, thread: "Future[Any] | None") -> None:
         if held.kind.style == "process":
             self._places.give_back()
         if thread is None or thread.done():
             self._slots.give_back(held.queue)
         else:
-            self._outliving.remember(held, thread, self._slots.give_back)
+            self._stray_threads.remember(held, thread, self._slots.give_back)
 
 
 def _ended(job: int, outcome: str, failure: Failure | None) -> JobEnded:

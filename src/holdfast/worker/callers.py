@@ -8,16 +8,16 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any, Protocol
 
+from holdfast.worker.claimed_run import ClaimedRun
 from holdfast.worker.context import Context
-from holdfast.worker.held import Held
-from holdfast.worker.threads import JobThreads
+from holdfast.worker.job_threads import JobThreads
 
 
 class Caller(Protocol):
-    def call(self, held: Held, context: Context, arguments: dict[str, Any]) -> Awaitable[Any]:
+    def call(self, held: ClaimedRun, context: Context, arguments: dict[str, Any]) -> Awaitable[Any]:
         """Call the handler; awaited, it gives what that returned. Cancelled when the run is told to stop."""
 
-    def left_behind(self, held: Held) -> "Future[Any] | None":
+    def left_behind(self, held: ClaimedRun) -> "Future[Any] | None":
         """What a call that was cut short has left behind, asked for once, after the call. It cannot be
         stopped: its slot is not free before it ends. It may have ended by now, and have done its work.
         """
@@ -27,7 +27,7 @@ class Coroutines:
     """Awaits the handler in the attempt's own task."""
 
     @staticmethod
-    def call(held: Held, context: Context, arguments: dict[str, Any]) -> Awaitable[Any]:
+    def call(held: ClaimedRun, context: Context, arguments: dict[str, Any]) -> Awaitable[Any]:
         kind = held.kind
         awaitable: Awaitable[Any] = (
             kind.function(context, **arguments)
@@ -37,7 +37,7 @@ class Coroutines:
         return awaitable
 
     @staticmethod
-    def left_behind(held: Held) -> Future[Any] | None:  # noqa: ARG004  # a task always ends with its call
+    def left_behind(held: ClaimedRun) -> Future[Any] | None:  # noqa: ARG004  # a task always ends with its call
         return None
 
 
@@ -50,7 +50,7 @@ class Threads:
         self._threads = threads
         self._futures: dict[int, Future[Any]] = {}
 
-    async def call(self, held: Held, context: Context, arguments: dict[str, Any]) -> Any:
+    async def call(self, held: ClaimedRun, context: Context, arguments: dict[str, Any]) -> Any:
         function = held.kind.function
         positional = (context,) if held.kind.signature.takes_context else ()
         variables = contextvars.copy_context()
@@ -60,13 +60,13 @@ class Threads:
         self._futures[held.run] = future
         return await come_to(await asyncio.wrap_future(future))
 
-    def left_behind(self, held: Held) -> Future[Any] | None:
+    def left_behind(self, held: ClaimedRun) -> Future[Any] | None:
         future = self._futures.pop(held.run, None)
         is_whole = future is not None and future.done() and held.stop is None
         return None if is_whole else future
 
 
-def _in_time(held: Held, call: Callable[[], Any]) -> Any:
+def _in_time(held: ClaimedRun, call: Callable[[], Any]) -> Any:
     held.check_lease()
     return call()
 

@@ -14,7 +14,7 @@ from holdfast.postgres.schema import Schema
 from holdfast.postgres.statement import Statement
 from holdfast.postgres.thread_transactions import ThreadTransactions
 from holdfast.storage.runs import Retention, Settled, Settlement, settle
-from holdfast.worker.ownership import committing, committing_blocking
+from holdfast.worker.committing_block import committing, committing_blocking
 
 if TYPE_CHECKING:
     from holdfast.worker.context import Context

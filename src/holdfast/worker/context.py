@@ -14,8 +14,8 @@ from holdfast.codec.signature import Encoded
 from holdfast.domain.failure import Failure, storable
 from holdfast.domain.json_text import flaw, is_surely_longer
 from holdfast.errors import InvalidInput
-from holdfast.worker.held import Held, Stop
-from holdfast.worker.plan import Plan, plan_of
+from holdfast.worker.claimed_run import ClaimedRun, Stop
+from holdfast.worker.fired_plan import Plan, plan_of
 
 if TYPE_CHECKING:
     from holdfast.worker.completion import Completion
@@ -57,8 +57,8 @@ class Context:
 
     def __init__(
         self,
-        held: Held,
-        save_progress: Callable[[Held, str], None],
+        held: ClaimedRun,
+        save_progress: Callable[[ClaimedRun, str], None],
         complete: Callable[["Context", Any], "Completion"],
     ) -> None:
         self._held = held

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from holdfast.worker.callers import Caller
+    from holdfast.worker.claimed_run import ClaimedRun
     from holdfast.worker.context import Context
-    from holdfast.worker.held import Held
 
 T = TypeVar("T")
 
@@ -85,14 +85,14 @@ class AroundCoroutines:
         self._caller = caller
         self._closing: asyncio.Task[None] | None = None
 
-    async def call(self, held: "Held", context: "Context", arguments: dict[str, Any]) -> Any:
+    async def call(self, held: "ClaimedRun", context: "Context", arguments: dict[str, Any]) -> Any:
         try:
             return await self._caller.call(held, context, arguments)
         finally:
             if self._closing is None and is_loaded():
                 self._closing = asyncio.create_task(self._close())
 
-    def left_behind(self, held: "Held") -> "Future[Any] | None":
+    def left_behind(self, held: "ClaimedRun") -> "Future[Any] | None":
         return self._caller.left_behind(held)
 
     async def _close(self) -> None:

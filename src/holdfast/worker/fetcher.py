@@ -12,7 +12,7 @@ from holdfast.postgres.database import Database
 from holdfast.postgres.failure_log import FailureLog
 from holdfast.postgres.schema import Schema
 from holdfast.storage.runs import ClaimRow, claim, look
-from holdfast.worker.kinds_to_claim import Asking, KindsToClaim, rest_after
+from holdfast.worker.kinds_to_claim import ClaimRequest, KindsToClaim, rest_after
 from holdfast.worker.lease import Lease
 from holdfast.worker.processes.places import Places
 from holdfast.worker.service import Alarm
@@ -134,7 +134,7 @@ class Fetcher:
                     is_more |= await self._claim(lease, queue, asking)
         return is_more
 
-    async def _claim(self, lease: Lease, queue: str, asking: Asking) -> bool:
+    async def _claim(self, lease: Lease, queue: str, asking: ClaimRequest) -> bool:
         asked_at = self._asked_at = monotonic()
         # What was reached with some kinds left out says nothing of these.
         behind = self._reached.pop((queue, asking.is_whole), None)
@@ -178,11 +178,11 @@ class Fetcher:
             await asyncio.sleep(0)  # there is no more to claim: they begin before we look further
         return bool(jobs or behind or is_more)
 
-    def _goes_on_behind(self, queue: str, asking: Asking) -> bool:
+    def _goes_on_behind(self, queue: str, asking: ClaimRequest) -> bool:
         return not asking.is_whole or (asking.limit >= _MANY and queue not in self._promising)
 
     @staticmethod
-    def _on_until(asking: Asking, asked_at: float, now: float) -> float:
+    def _on_until(asking: ClaimRequest, asked_at: float, now: float) -> float:
         """Longer where the claim had to step over much: it would have to do so again."""
         until = asked_at + _ON_FOR_SECONDS
         return until if asking.is_whole else max(until, now + rest_after(now - asked_at))

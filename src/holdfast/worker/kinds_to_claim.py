@@ -25,7 +25,7 @@ def rest_after(took: float) -> float:
     return min(_REST * took, _LONGEST_REST) if took > _LONG_SECONDS else 0
 
 
-class Asking(NamedTuple):
+class ClaimRequest(NamedTuple):
     """What one claim asks for. `places` were taken for it, and are given back with its answer."""
 
     kinds: tuple[str, ...]
@@ -46,33 +46,33 @@ class KindsToClaim:
         self._rests_until: dict[str, float] = {}
         self._left_out: dict[str, None] = {}
 
-    def ask(self, queue: str, limit: int, now: float) -> Asking | None:
+    def ask(self, queue: str, limit: int, now: float) -> ClaimRequest | None:
         """What to ask of a queue that has slots for `limit` jobs; None when nothing can be asked now. It is
         then asked again when a place is free, or after its rest.
         """
         if not self._isolated:
-            return Asking(self._all, limit, is_whole=True, places=0)
+            return ClaimRequest(self._all, limit, is_whole=True, places=0)
         free, is_resting = self._places.free, now < self._rests_until.get(queue, 0)
         is_turn_of_others = limit > free and now < self._others_until.get(queue, 0) and not is_resting
         if free and not (is_turn_of_others and self._others):
             places = min(limit, free)
             self._places.take(places)
             self._left_out.pop(queue, None)
-            return Asking(self._all, places, is_whole=True, places=places)
+            return ClaimRequest(self._all, places, is_whole=True, places=places)
         if not free:
             self._left_out[queue] = None
             self._places.is_wanted_by_claims = True
         if not self._others or is_resting:
             return None
-        return Asking(self._others, limit, is_whole=False, places=0)
+        return ClaimRequest(self._others, limit, is_whole=False, places=0)
 
-    def failed(self, asking: Asking) -> None:
+    def failed(self, asking: ClaimRequest) -> None:
         """The claim has brought nothing."""
         if asking.places:
             self._places.give_back(asking.places)
 
     def answered(
-        self, queue: str, asking: Asking, jobs: Sequence[ClaimRow], *, took: float, now: float
+        self, queue: str, asking: ClaimRequest, jobs: Sequence[ClaimRow], *, took: float, now: float
     ) -> bool:
         """Whether there may be more for us. Each job for a child process keeps a place until it ends."""
         is_full = len(jobs) == asking.limit

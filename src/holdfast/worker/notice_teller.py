@@ -15,10 +15,10 @@ from holdfast.postgres.failure_log import FailureLog
 from holdfast.postgres.schema import Schema
 from holdfast.storage.notices import Notice, drop_notice, take_notices
 from holdfast.storage.runs import ClaimRow
+from holdfast.worker.claimed_run import ClaimedRun, Stop
 from holdfast.worker.context import Context
-from holdfast.worker.held import Held, Stop
-from holdfast.worker.hooking import Hooking
-from holdfast.worker.kind import Kinds
+from holdfast.worker.hook_caller import HookCaller
+from holdfast.worker.job_kind import Kinds
 from holdfast.worker.service import Alarm
 
 _log = logging.getLogger("holdfast.worker")
@@ -36,10 +36,10 @@ class NoticeTeller:
         database: Database,
         schema: Schema,
         kinds: Kinds,
-        hooking: Hooking,
+        hooking: HookCaller,
         *,
         worker: Callable[[], int | None],
-        context: Callable[[Held], Context],
+        context: Callable[[ClaimedRun], Context],
     ) -> None:
         self._database = database
         self._schema = schema
@@ -91,7 +91,7 @@ class NoticeTeller:
 
     async def _tell(self, worker: int, notice: Notice) -> None:
         kind = self._kinds[notice.kind]
-        held = Held(notice.worker or worker, notice.queue, _claimed(notice), kind)
+        held = ClaimedRun(notice.worker or worker, notice.queue, _claimed(notice), kind)
         held.stop = Stop.LOST  # nothing of this run can be written any more
         context = self._context(held)
         error = JobEnded(job=notice.job, state=notice.outcome, error=_error_of(notice))

@@ -9,7 +9,7 @@ from holdfast.domain.duration import compact, duration
 from holdfast.domain.job import check_length, check_name, is_whole
 from holdfast.errors import InvalidInput
 from holdfast.storage.runs import Retention
-from holdfast.worker.keeper import Beats
+from holdfast.worker.lease_keeper import Beats
 
 Length = str | timedelta
 Lengths = TypeVar("Lengths", Beats, Retention)

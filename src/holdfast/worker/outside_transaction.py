@@ -4,8 +4,8 @@ from collections.abc import Container
 
 from holdfast.errors import OutsideTransaction
 from holdfast.producer.call_site_warnings import warn_at_call_site
+from holdfast.worker.committing_block import is_inside_committing_block
 from holdfast.worker.context import current
-from holdfast.worker.ownership import is_inside_committing_block
 
 
 def warn_if_outside_transaction(kinds: Container[str]) -> None:

@@ -18,7 +18,7 @@ from holdfast.postgres.schema import Schema
 from holdfast.postgres.translate import is_datas_fault
 from holdfast.storage.operators import history
 from holdfast.storage.runs import Answer, Retention, Saving, Settled, Settlement, save, settle_surely
-from holdfast.worker.held import Held, Stop
+from holdfast.worker.claimed_run import ClaimedRun, Stop
 
 if TYPE_CHECKING:
     from holdfast.worker.context import Context
@@ -30,15 +30,15 @@ _AGAIN_SECONDS = 5.0
 _log = logging.getLogger("holdfast.worker")
 
 
-class Ending(PerJob, frozen=True):
+class RunEnding(PerJob, frozen=True):
     """A run, what is to happen to its job, and who wants to know what became of it."""
 
-    held: Held
+    held: ClaimedRun
     transition: Transition
     state: str | None
     context: "Context"
     error: BaseException | None
-    then: Callable[["Ending", Answer, str | None], None]
+    then: Callable[["RunEnding", Answer, str | None], None]
 
 
 class Settler:
@@ -48,9 +48,9 @@ class Settler:
         self._database = database
         self._schema = schema
         self._retention = retention
-        self._gathering: list[Ending] = []
+        self._gathering: list[RunEnding] = []
         self._saving: dict[int, Saving] = {}
-        self._postponed: dict[int, Ending] = {}
+        self._postponed: dict[int, RunEnding] = {}
         self._size = BATCH
         self._failures = FailureLog(_log, "settling runs")
         self._stirred = asyncio.Event()
@@ -61,7 +61,7 @@ class Settler:
     def backlog(self) -> int:
         return len(self._gathering) + len(self._postponed)
 
-    def put(self, ending: Ending) -> None:
+    def put(self, ending: RunEnding) -> None:
         if not self._gathering:
             self._idle.clear()
             self._stirred.set()
@@ -112,7 +112,7 @@ class Settler:
             if not self._postponed:
                 self._failures.worked()
 
-    async def _wait(self, batch: list[Ending], savings: dict[int, Saving], error: Exception) -> None:
+    async def _wait(self, batch: list[RunEnding], savings: dict[int, Saving], error: Exception) -> None:
         """An outage: all is kept. The next batch is smaller, as a large one may be what takes too long; one
         run that fails by itself goes behind the others.
         """
@@ -122,7 +122,7 @@ class Settler:
         self._saving = savings | self._saving
         await asyncio.sleep(_RETRY_SECONDS)
 
-    async def _apart(self, batch: list[Ending], savings: dict[int, Saving]) -> None:
+    async def _apart(self, batch: list[RunEnding], savings: dict[int, Saving]) -> None:
         """Something in this batch is refused: write each by itself, so that one bad row never holds up the
         others, nor ends the worker with all that it runs.
         """
@@ -141,7 +141,7 @@ class Settler:
         except Exception as error:  # noqa: BLE001  # an outage in the middle of it; told
             await self._wait(left, savings, error)
 
-    async def _alone(self, ending: Ending, saving: Saving | None) -> None:
+    async def _alone(self, ending: RunEnding, saving: Saving | None) -> None:
         """Only what is wrong with the data itself fails a run, with the reason. Anything else is kept and
         tried again: what was done is not done again as long as somebody knows that it was.
         """
@@ -173,7 +173,7 @@ class Settler:
                 raise
             _log.warning("state or progress of run %d is not kept: %s", saving.run, problem)
 
-    def _postpone(self, ending: Ending, problem: Exception) -> None:
+    def _postpone(self, ending: RunEnding, problem: Exception) -> None:
         run, job, seconds = ending.held.run, ending.held.job, _AGAIN_SECONDS
         if self._failures.failed(problem):
             _log.error("run %d of job %d cannot be settled, again in %g s: %s", run, job, seconds, problem)
@@ -183,7 +183,7 @@ class Settler:
     def _again(self, run: int) -> None:
         self.put(self._postponed.pop(run))
 
-    async def _save(self, batch: list[Ending], savings: dict[int, Saving]) -> None:
+    async def _save(self, batch: list[RunEnding], savings: dict[int, Saving]) -> None:
         for ending in batch:
             if ending.state is not None:
                 held = ending.held
@@ -193,7 +193,7 @@ class Settler:
         if savings:
             await self._database.run(save(self._schema, list(savings.values())))
 
-    async def _settled(self, batch: list[Ending]) -> list[Settled]:
+    async def _settled(self, batch: list[RunEnding]) -> list[Settled]:
         """What became of each. Of one that was settled before (a reply was lost, or the handler's own commit
         came through after all) the ledger tells how.
         """
@@ -205,7 +205,7 @@ class Settler:
         outcome = next((e.outcome for e in entries if e.run == answer.run), None)
         return answer._replace(outcome=outcome)
 
-    def _conversation(self, batch: list[Ending]) -> Conversation[list[Settled]]:
+    def _conversation(self, batch: list[RunEnding]) -> Conversation[list[Settled]]:
         return settle_surely(
             self._schema,
             [Settlement(e.held.worker, e.held.job, e.held.run, e.transition) for e in batch],
@@ -213,7 +213,7 @@ class Settler:
         )
 
     @staticmethod
-    def _tell(batch: list[Ending], answers: list[Settled]) -> None:
+    def _tell(batch: list[RunEnding], answers: list[Settled]) -> None:
         by_run = {answer.run: answer for answer in answers}
         for ending in batch:
             answer = by_run[ending.held.run]

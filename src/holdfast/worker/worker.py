@@ -39,19 +39,20 @@ from holdfast.worker.callers import Caller, Coroutines, Threads
 from holdfast.worker.chores.duties import chores_of
 from holdfast.worker.chores.leader import Leader
 from holdfast.worker.chores.unserved_reporter import UnservedReporter
+from holdfast.worker.claimed_run import ClaimedRun, Stop
 from holdfast.worker.completion import Completion
 from holdfast.worker.connections import Connections
 from holdfast.worker.context import Context
 from holdfast.worker.extras import Extras
 from holdfast.worker.fetcher import Fetcher
-from holdfast.worker.held import Held, Stop
-from holdfast.worker.hooking import Hooking
-from holdfast.worker.keeper import LeaseKeeper
-from holdfast.worker.kind import Kinds, Style, heard
+from holdfast.worker.hook_caller import HookCaller
+from holdfast.worker.job_kind import Kinds, Style, heard
+from holdfast.worker.job_threads import JobThreads
 from holdfast.worker.lease import Lease
+from holdfast.worker.lease_keeper import LeaseKeeper
+from holdfast.worker.loop_watch import LoopWatch
 from holdfast.worker.notice_teller import NoticeTeller
 from holdfast.worker.options import WorkerOptions
-from holdfast.worker.outliving import Outliving
 from holdfast.worker.processes import Processes
 from holdfast.worker.processes.cores import cores
 from holdfast.worker.processes.places import Places
@@ -59,9 +60,8 @@ from holdfast.worker.service import running
 from holdfast.worker.settler import Settler
 from holdfast.worker.slots import Slots
 from holdfast.worker.stopping import Stopping
-from holdfast.worker.threads import JobThreads
+from holdfast.worker.stray_threads import StrayThreads
 from holdfast.worker.wake_ups import WakeUps
-from holdfast.worker.watch import LoopWatch
 
 _log = logging.getLogger("holdfast.worker")
 
@@ -98,7 +98,7 @@ class Worker:
         self._availability = availability or Availability.of(self._dsn)
         self._nearby = nearby or NearbyWorkers()
         self._id: int | None = None
-        self._held: Mapping[int, Held] = {}
+        self._held: Mapping[int, ClaimedRun] = {}
         self._lease: Lease | None = None
         self._beginning_anew: asyncio.Task[None] | None = None
         self._telling: set[asyncio.Task[None]] = set()
@@ -156,14 +156,14 @@ class Worker:
                     emitter=self._emitter,
                     complete=self._completing(connections),
                     wake=lambda name: connections.notifier.tell({name}),
-                    outliving=Outliving(self._left_behind),
+                    stray_threads=StrayThreads(self._left_behind),
                     misfit_for=lambda job: calm.run_one(misfit_for(self._schema, job)),
                 )
                 teller = self._teller = NoticeTeller(
                     calm,
                     self._schema,
                     self._kinds,
-                    Hooking(self._emitter),
+                    HookCaller(self._emitter),
                     worker=lambda: self._id,
                     context=attempts.context,
                 )
@@ -241,7 +241,7 @@ class Worker:
                 if ending:
                     await asyncio.wait(ending, timeout=self._patience)
 
-    def _postpone(self, database: Database, held: Held, seconds: float | None) -> None:
+    def _postpone(self, database: Database, held: ClaimedRun, seconds: float | None) -> None:
         """A child has begun a run, or is slow to start: its timeout is counted from then on."""
         self._attempts.watch(held)
         if seconds is not None:

@@ -39,17 +39,17 @@ class Layout:
 
     @property
     def decision_lock(self) -> Path:
-        """Held by whoever decides about starting or stopping."""
+        """ClaimedRun by whoever decides about starting or stopping."""
         return self.root / "decision.lock"
 
     @property
     def users_lock(self) -> Path:
-        """Held shared by every user of the server, for as long as it uses it."""
+        """ClaimedRun shared by every user of the server, for as long as it uses it."""
         return self.root / "users.lock"
 
     @property
     def server_lock(self) -> Path:
-        """Held by the processes of Postgres themselves, which inherit it and never know."""
+        """ClaimedRun by the processes of Postgres themselves, which inherit it and never know."""
         return self.root / "server.lock"
 
     def make(self) -> None:

@@ -1,7 +1,7 @@
-"""Child processes for handlers that must be stoppable, or that would hold the interpreter for too long.
+"""Child processes for handlers that must be killable, or that would hold the interpreter for too long.
 
-`pool` hands runs to children and `tending` keeps one child, both in the worker; `serving` is what a child
-does. Between them go `messages`, which name the handler by a `reference` and bring back what it `raised`.
+In the worker, `pool` hands runs to children and `child_process` looks after one child. `child_main` is what a
+child runs. Their `messages` name the handler by a `reference` and bring back a `pickled_error`.
 """
 
 from holdfast.worker.processes.pool import Processes

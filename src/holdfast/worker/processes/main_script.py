@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 
 from holdfast.errors import InvalidInput
-from holdfast.worker.processes.values import MAIN_IN_CHILD
+from holdfast.worker.processes.pickles import MAIN_IN_CHILD
 
 _is_loading = False
 

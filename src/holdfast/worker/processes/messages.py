@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.storage.runs import ClaimRow
-from holdfast.worker.held import Stop
-from holdfast.worker.processes.raised import Raised
+from holdfast.worker.claimed_run import Stop
+from holdfast.worker.processes.pickled_error import PickledError
 from holdfast.worker.processes.reference import Reference
 
 LENGTH = struct.Struct(">Q")
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class ChildSettings:
     """The first word to a child. `levels` are those of the worker's loggers, so that records it would drop
     are not sent. `are_warnings_logged` says whether Python's warnings are records in the worker.
     """
@@ -28,7 +28,7 @@ class Start:
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class CallHandler:
     """Run a handler. `arguments` is a pickled dict of keyword arguments. `believed_until` is on the clock
     that all processes of a machine share: a call that is read later than that is not begun.
     """
@@ -53,7 +53,7 @@ class StopRun:
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class ProgressTaken:
     """The run's progress has been taken; it may say more."""
 
     run: int
@@ -92,13 +92,13 @@ class Ended:
     result: bytes | None = None
     lost: str | None = None
     is_too_large: bool = False
-    raised: Raised | None = None
+    raised: PickledError | None = None
     state: str | None = None
     is_spent: bool = False
     is_too_late: bool = False
 
 
-ToChild = Start | Call | StopRun | Heard
+ToChild = ChildSettings | CallHandler | StopRun | ProgressTaken
 ToWorker = Begun | Progress | Logged | Ended
 
 

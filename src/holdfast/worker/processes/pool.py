@@ -11,14 +11,14 @@ from typing import Any, Self
 
 from holdfast.codec.result import NotBrought
 from holdfast.errors import InvalidInput, ProcessDied
+from holdfast.worker.claimed_run import ClaimedRun, Stop
 from holdfast.worker.context import Context
-from holdfast.worker.held import Held, Stop
+from holdfast.worker.processes.child_process import DEATH_SECONDS, Answer, ChildProcess
 from holdfast.worker.processes.main_script import refuse_a_second_worker
-from holdfast.worker.processes.messages import Call, Ended
+from holdfast.worker.processes.messages import CallHandler, Ended
+from holdfast.worker.processes.pickles import dump, load
 from holdfast.worker.processes.places import Places
 from holdfast.worker.processes.reference import Reference
-from holdfast.worker.processes.tending import DEATH_SECONDS, Answer, Child
-from holdfast.worker.processes.values import dump, load
 
 # From being told to stop until being killed: enough to remove a temporary file, and short beside any timeout.
 GRACE_SECONDS = 0.5
@@ -29,11 +29,11 @@ START_SECONDS = 60.0
 _SLOW_SECONDS = 5.0
 
 
-Postpone = Callable[[Held, float | None], None]
+Postpone = Callable[[ClaimedRun, float | None], None]
 """Told that the time of a run begins, and if the leader has to know, for how many seconds from now."""
 
 
-def _nothing(held: Held, seconds: float | None) -> None: ...
+def _nothing(held: ClaimedRun, seconds: float | None) -> None: ...
 
 
 class Processes:
@@ -56,8 +56,8 @@ class Processes:
         self._grace = grace
         self._idle_seconds = idle
         self._group = asyncio.TaskGroup()
-        self._children: set[Child] = set()
-        self._idle: list[tuple[Child, asyncio.TimerHandle]] = []
+        self._children: set[ChildProcess] = set()
+        self._idle: list[tuple[ChildProcess, asyncio.TimerHandle]] = []
         self._references: dict[Callable[..., Any], Reference] = {}
 
     async def __aenter__(self) -> Self:
@@ -75,7 +75,7 @@ class Processes:
         # are killed.
         await self._group.__aexit__(None, None, None)
 
-    async def call(self, held: Held, context: Context, arguments: dict[str, Any]) -> Any:
+    async def call(self, held: ClaimedRun, context: Context, arguments: dict[str, Any]) -> Any:
         """What the handler returned or raised in its process, or ProcessDied."""
         kind = held.kind
         call = self._call(held, kind.function, arguments, takes_context=kind.signature.takes_context)
@@ -97,7 +97,7 @@ class Processes:
 
     async def call_function(
         self,
-        held: Held,
+        held: ClaimedRun,
         context: Context,
         function: Callable[..., Any],
         arguments: dict[str, Any],
@@ -115,8 +115,8 @@ class Processes:
 
     async def _run(
         self,
-        call: Call,
-        held: Held,
+        call: CallHandler,
+        held: ClaimedRun,
         context: Context,
         memory_limit: int | None,
         on_begun: Callable[[], None],
@@ -137,12 +137,17 @@ class Processes:
                 return self._outcome(answer, context)
 
     @staticmethod
-    def left_behind(held: Held) -> Future[Any] | None:  # noqa: ARG004  # a child never outlives its call
+    def left_behind(held: ClaimedRun) -> Future[Any] | None:  # noqa: ARG004  # a child never outlives its call
         return None
 
     def _call(
-        self, held: Held, function: Callable[..., Any], arguments: dict[str, Any], *, takes_context: bool
-    ) -> Call:
+        self,
+        held: ClaimedRun,
+        function: Callable[..., Any],
+        arguments: dict[str, Any],
+        *,
+        takes_context: bool,
+    ) -> CallHandler:
         reference = self._references.get(function)
         if reference is None:
             reference = self._references[function] = Reference.of(function)
@@ -150,12 +155,17 @@ class Processes:
             pickled = dump(arguments)
         except Exception as error:
             raise InvalidInput(f"its arguments cannot be pickled for a child process: {error}") from error
-        return Call(
+        return CallHandler(
             reference, held.worker, held.queue, held.row, takes_context, pickled, held.lease.believed_until
         )
 
     async def _answered(
-        self, child: Child, call: Call, held: Held, context: Context, on_begun: Callable[[], None]
+        self,
+        child: ChildProcess,
+        call: CallHandler,
+        held: ClaimedRun,
+        context: Context,
+        on_begun: Callable[[], None],
     ) -> Answer:
         answer = child.begin(call, lambda text: context.progress(**json.loads(text)), on_begun)
         try:
@@ -165,7 +175,9 @@ class Processes:
             raise
         return answer.result()
 
-    async def _stop(self, child: Child, answer: asyncio.Future[Answer], held: Held, context: Context) -> None:
+    async def _stop(
+        self, child: ChildProcess, answer: asyncio.Future[Answer], held: ClaimedRun, context: Context
+    ) -> None:
         """Politely, then for good. A lost lease is no time for politeness: the job may be running elsewhere
         already. Being cancelled once more means the same.
         """
@@ -212,7 +224,7 @@ class Processes:
                         await child.gone.wait()
                 return
 
-    def _take(self, memory_limit: int | None) -> Child:
+    def _take(self, memory_limit: int | None) -> ChildProcess:
         """The one that was used last, so that those in excess grow old."""
         for place in reversed(range(len(self._idle))):
             child, timer = self._idle[place]
@@ -221,12 +233,12 @@ class Processes:
                 del self._idle[place]
                 if child.is_fit:
                     return child
-        child = Child(memory_limit)
+        child = ChildProcess(memory_limit)
         self._children.add(child)
         self._group.create_task(child.tend()).add_done_callback(lambda _: self._children.discard(child))
         return child
 
-    def _give_back(self, child: Child) -> None:
+    def _give_back(self, child: ChildProcess) -> None:
         if child.is_fit:
             timer = asyncio.get_running_loop().call_later(self._idle_seconds, child.kill)
             self._idle.append((child, timer))

@@ -21,29 +21,29 @@ from holdfast.errors import InvalidInput
 from holdfast.telemetry.python_warnings import log_warnings
 from holdfast.worker import django_connections, forked_copy
 from holdfast.worker.callers import check_has_run
+from holdfast.worker.claimed_run import ClaimedRun
 from holdfast.worker.context import Context, current
-from holdfast.worker.held import Held
 from holdfast.worker.processes import confinement
 from holdfast.worker.processes.messages import (
     LENGTH,
     Begun,
-    Call,
+    CallHandler,
+    ChildSettings,
     Ended,
-    Heard,
     Logged,
     Progress,
-    Start,
+    ProgressTaken,
     StopRun,
     ToChild,
     ToWorker,
     framed,
 )
-from holdfast.worker.processes.raised import Raised
-from holdfast.worker.processes.values import dump, load
+from holdfast.worker.processes.pickled_error import PickledError
+from holdfast.worker.processes.pickles import dump, load
 
 if TYPE_CHECKING:
     from holdfast.worker.completion import Completion
-    from holdfast.worker.kind import Kind
+    from holdfast.worker.job_kind import Kind
 
 # A result is stored up to a few KiB; this bound only keeps a huge one, which would be dropped, out of the
 # worker's memory.
@@ -57,7 +57,7 @@ def main() -> NoReturn:
     confinement.leave_signals_to_the_worker()
     channel = Channel(socket.socket(fileno=connection))
     start = next(channel.messages())
-    if not isinstance(start, Start):
+    if not isinstance(start, ChildSettings):
         raise TypeError(f"the first word was {start!r}")
     sys.argv[:] = start.arguments
     if start.memory_limit is not None:
@@ -65,7 +65,7 @@ def main() -> NoReturn:
     confinement.log_through(lambda record: channel.send(Logged(record)), start.levels)
     if start.are_warnings_logged:
         log_warnings()
-    Serving(channel, start.memory_limit).serve()
+    ChildMain(channel, start.memory_limit).serve()
 
 
 class Channel:
@@ -94,7 +94,7 @@ class Channel:
                 yield pickle.loads(self._file.read(*LENGTH.unpack(header)))  # noqa: S301  # from our own worker
 
 
-class Saying:
+class ProgressSender:
     """The newest progress of a run, sent when the worker has taken the one before: a handler may say it for
     every row.
     """
@@ -125,12 +125,12 @@ class Saying:
         self.heard()
 
 
-class Serving:
+class ChildMain:
     def __init__(self, channel: Channel, memory_limit: int | None) -> None:
         self._channel = channel
         self._memory_limit = memory_limit
-        self._calls: SimpleQueue[tuple[Call, Held, Saying]] = SimpleQueue()
-        self._current: tuple[Held, Saying] | None = None
+        self._calls: SimpleQueue[tuple[CallHandler, ClaimedRun, ProgressSender]] = SimpleQueue()
+        self._current: tuple[ClaimedRun, ProgressSender] | None = None
 
     def serve(self) -> NoReturn:
         forked_copy.watch()
@@ -152,19 +152,19 @@ class Serving:
         """
         for message in self._channel.messages():
             match message:
-                case Call():
+                case CallHandler():
                     # A handler sees nothing of its kind, which stays in the worker.
-                    held = Held(message.worker, message.queue, message.row, cast("Kind", None))
-                    saying = Saying(self._channel, held.run)
+                    held = ClaimedRun(message.worker, message.queue, message.row, cast("Kind", None))
+                    saying = ProgressSender(self._channel, held.run)
                     self._current = held, saying
                     self._calls.put((message, held, saying))
                 case StopRun(run, reason) if self._current and self._current[0].run == run:
                     self._current[0].tell_to_stop(reason)
-                case Heard(run) if self._current and self._current[0].run == run:
+                case ProgressTaken(run) if self._current and self._current[0].run == run:
                     self._current[1].heard()
         confinement.die()
 
-    def _run(self, call: Call, held: Held, saying: Saying) -> Ended:
+    def _run(self, call: CallHandler, held: ClaimedRun, saying: ProgressSender) -> Ended:
         context = Context(held, save_progress=lambda _, text: saying.say(text), complete=_refuse)
         current.set(context)
         if monotonic() >= call.believed_until:
@@ -183,14 +183,18 @@ class Serving:
         except BaseException as error:  # noqa: BLE001  # whatever a handler raises is the end of its attempt
             error.__traceback__ = _from_the_handler_on(error.__traceback__)
             is_spent = self._memory_limit is not None and _is_about_memory(error)
-            return Ended(held.run, raised=Raised.of(error), state=_state_if_any(context), is_spent=is_spent)
+            return Ended(
+                held.run, raised=PickledError.of(error), state=_state_if_any(context), is_spent=is_spent
+            )
         try:
             state = context.saved_state()
         except Exception as error:  # noqa: BLE001  # a handler may put anything into it
-            return Ended(held.run, raised=Raised.of(_not_kept(error)))
+            return Ended(held.run, raised=PickledError.of(_not_kept(error)))
         return replace(_pickled(held.run, result), state=state)
 
-    def _called(self, function: Callable[..., Any], call: Call, held: Held, context: Context) -> Any:
+    def _called(
+        self, function: Callable[..., Any], call: CallHandler, held: ClaimedRun, context: Context
+    ) -> Any:
         arguments = load(call.arguments)
         self._channel.send(Begun(held.run))
         positional = (context,) if call.takes_context else ()
@@ -206,7 +210,7 @@ class Serving:
         return asyncio.run(_awaited(lambda: result, held)) if inspect.isawaitable(result) else result
 
 
-async def _awaited(called: Callable[[], Any], held: Held) -> Any:
+async def _awaited(called: Callable[[], Any], held: ClaimedRun) -> Any:
     """Cancelled as a coroutine in the worker would be when it is told to stop."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None, "this is one"  # noqa: S101  # for the type checker

@@ -15,17 +15,17 @@ from typing import Any, TypeVar
 
 from holdfast.errors import ProcessDied
 from holdfast.telemetry.python_warnings import are_warnings_logged
-from holdfast.worker.held import Stop
+from holdfast.worker.claimed_run import Stop
 from holdfast.worker.processes import lifelines
 from holdfast.worker.processes.messages import (
     LENGTH,
     Begun,
-    Call,
+    CallHandler,
+    ChildSettings,
     Ended,
-    Heard,
     Logged,
     Progress,
-    Start,
+    ProgressTaken,
     StopRun,
     ToChild,
     ToWorker,
@@ -44,14 +44,14 @@ _PARTING_SECONDS = 1.0
 # The search path goes first, as Holdfast itself may lie on it.
 _CODE = (
     "import json, sys; sys.path[:] = json.loads(sys.argv.pop()); "
-    "from holdfast.worker.processes.serving import main; main()"
+    "from holdfast.worker.processes.child_main import main; main()"
 )
 
 Answer = Ended | Exception
 T = TypeVar("T")
 
 
-class Child:
+class ChildProcess:
     """Started by executing Python anew: about half a second, once for each child, nearly all of it imports.
     A fork server that has imported everything takes 8 ms, but it would have to import the user's modules
     too, and forking after that copies whatever these have opened or started (threads, connections), which
@@ -79,7 +79,10 @@ class Child:
         return not (self._is_condemned or self.gone.is_set() or self._run is not None)
 
     def begin(
-        self, call: Call, on_progress: Callable[[str], None], on_begun: Callable[[], None] = lambda: None
+        self,
+        call: CallHandler,
+        on_progress: Callable[[str], None],
+        on_begun: Callable[[], None] = lambda: None,
     ) -> asyncio.Future[Answer]:
         """The answer is always given: by the child, or by its death."""
         self.runs += 1
@@ -130,7 +133,8 @@ class Child:
             )
             inherited.close()
             writer.write(
-                framed(Start(sys.argv, _levels(), are_warnings_logged(), self.memory_limit)) + self._unsent
+                framed(ChildSettings(sys.argv, _levels(), are_warnings_logged(), self.memory_limit))
+                + self._unsent
             )
             self._writer = writer
             return await self._ended(process, reader)
@@ -174,7 +178,7 @@ class Child:
                 self._on_begun()
             case Progress(run, text) if run == self._run:
                 self._pass_on(self._on_progress, text)
-                self._loop.call_later(_PROGRESS_SECONDS, self._send, Heard(run))
+                self._loop.call_later(_PROGRESS_SECONDS, self._send, ProgressTaken(run))
             case Ended(run) if run == self._run:
                 if message.is_spent:
                     self.kill()

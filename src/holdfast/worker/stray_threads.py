@@ -12,14 +12,14 @@ from typing import Any
 
 from holdfast.domain.failure import Failure
 from holdfast.domain.transition import Snooze
-from holdfast.worker.held import Held, Stop
+from holdfast.worker.claimed_run import ClaimedRun, Stop
 
 _AT_ONCE = (Stop.LOST, Stop.SHUTDOWN)
 _SHORTEST = timedelta(seconds=5)
 _LONGEST = timedelta(minutes=5)
 
 
-class Outliving:
+class StrayThreads:
     """Used on the event loop. Knows, by job, since when a thread goes on that was told to stop: also one of
     an earlier worker of the same app, as long as `since` is the same.
     """
@@ -28,7 +28,7 @@ class Outliving:
         self._loop = asyncio.get_running_loop()
         self.since = since
 
-    async def end(self, held: Held, thread: "Future[Any]") -> None:
+    async def end(self, held: ClaimedRun, thread: "Future[Any]") -> None:
         """Wait for it; unless its run was taken away, or the process ends."""
         ended = asyncio.Event()
         # From now on: another run may be claimed before we hear that this one was taken away.
@@ -46,7 +46,7 @@ class Outliving:
         if thread.done():
             self.since.pop(held.job, None)
 
-    def remember(self, held: Held, thread: "Future[Any]", then: Callable[[str], None]) -> None:
+    def remember(self, held: ClaimedRun, thread: "Future[Any]", then: Callable[[str], None]) -> None:
         """Until it ends; `then` gives the slot of its queue back."""
 
         def ended(_: "Future[Any]") -> None:

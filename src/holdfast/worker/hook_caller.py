@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from holdfast.telemetry.events import Emitter, HookFailed
-from holdfast.worker.held import Held
+from holdfast.worker.claimed_run import ClaimedRun
 
 HookCall = tuple[str, Callable[..., Any] | None, tuple[object, ...]]
 """Its name, the hook if there is one, and what it is called with."""
 
 
-class Hooking:
+class HookCaller:
     def __init__(self, emitter: Emitter) -> None:
         self._emitter = emitter
         self._loop = asyncio.get_running_loop()
@@ -23,13 +23,13 @@ class Hooking:
         while self._running:
             await asyncio.wait(self._running)
 
-    def soon(self, held: Held, *calls: HookCall) -> None:
+    def soon(self, held: ClaimedRun, *calls: HookCall) -> None:
         if any(hook for _, hook, _ in calls):
             task = self._loop.create_task(self._in_turn(held, calls))
             self._running.add(task)
             task.add_done_callback(self._running.discard)
 
-    async def call(self, name: str, held: Held, hook: Callable[..., Any], *args: object) -> None:
+    async def call(self, name: str, held: ClaimedRun, hook: Callable[..., Any], *args: object) -> None:
         try:
             answer = hook(*args)
             if inspect.isawaitable(answer):
@@ -39,7 +39,7 @@ class Hooking:
         except BaseException as error:  # noqa: BLE001  # reported
             self._emitter.emit(HookFailed(name, held.row.kind, held.job, error))
 
-    async def _in_turn(self, held: Held, calls: Sequence[HookCall]) -> None:
+    async def _in_turn(self, held: ClaimedRun, calls: Sequence[HookCall]) -> None:
         for name, hook, args in calls:
             if hook is not None:
                 await self.call(name, held, hook, *args)

@@ -16,9 +16,12 @@ from holdfast.domain.transition import Retry as RetryJob
 from holdfast.domain.transition import Snooze as SnoozeJob
 from holdfast.domain.transition import Transition
 from holdfast.errors import DatabaseError, DataRefused, InvalidInput, LeaseLost, TransactionEnded
-from holdfast.worker.asks import (
-    CameTo,
+from holdfast.worker.claimed_run import ClaimedRun, Stop
+from holdfast.worker.context import Context
+from holdfast.worker.failure_from_error import from_error
+from holdfast.worker.handler_requests import (
     Cancel,
+    EndWith,
     Fail,
     RetryLater,
     Snooze,
@@ -26,14 +29,11 @@ from holdfast.worker.asks import (
     retried_after,
     snoozed_for,
 )
-from holdfast.worker.context import Context
-from holdfast.worker.failures import from_error
-from holdfast.worker.held import Held, Stop
 
 NOTHING_TO_KEEP = Succeeded()
 
 
-def returned(held: Held, result: Any) -> tuple[Outcome, BaseException | None]:
+def outcome_of_result(held: ClaimedRun, result: Any) -> tuple[Outcome, BaseException | None]:
     """A success wins over a cancel request, but not over a timeout: too long is too long, also for one that
     kept the event loop from noticing.
     """
@@ -45,7 +45,7 @@ def returned(held: Held, result: Any) -> tuple[Outcome, BaseException | None]:
     return Succeeded(encoded.text, encoded.flag), None
 
 
-def stopped(held: Held, error: BaseException) -> Outcome:
+def outcome_of_stop(held: ClaimedRun, error: BaseException) -> Outcome:
     match held.stop:
         case Stop.TIMEOUT:
             return _overdue(held)
@@ -58,13 +58,13 @@ def stopped(held: Held, error: BaseException) -> Outcome:
             return Failed(from_error(error))
 
 
-def raised(held: Held, error: BaseException) -> Outcome:
+def outcome_of_error(held: ClaimedRun, error: BaseException) -> Outcome:
     try:
-        wished = _wished(error)
+        requested = _requested(error)
     except InvalidInput as problem:
         return Failed(from_error(problem))
-    if wished is not None:
-        return wished
+    if requested is not None:
+        return requested
     retry = held.kind.retry
     try:
         # A job with numbers of its own was enqueued with them: they go before its kind's function.
@@ -88,9 +88,9 @@ def is_outage(error: BaseException) -> bool:
     return getattr(error, "holdfast_outage", False) is True
 
 
-def _wished(error: BaseException) -> Outcome | None:  # noqa: PLR0911  # a return for each wish
+def _requested(error: BaseException) -> Outcome | None:  # noqa: PLR0911  # a return for each wish
     match error:
-        case CameTo():
+        case EndWith():
             return error.outcome
         case Snooze():
             return Snoozed(snoozed_for(error))
@@ -108,7 +108,7 @@ def _wished(error: BaseException) -> Outcome | None:  # noqa: PLR0911  # a retur
             return None
 
 
-def has_done_its_work(held: Held, context: Context, thread: "Future[Any]") -> bool:
+def has_done_its_work(held: ClaimedRun, context: Context, thread: "Future[Any]") -> bool:
     """Nobody can interrupt a plain function: one that never saw that it was to be cancelled has run to its
     end. One that did see it has returned for that reason.
     """
@@ -135,7 +135,7 @@ def flag_of(transition: Transition) -> str | None:
     return transition.flag if isinstance(transition, CompleteJob) else None
 
 
-def _overdue(held: Held) -> Outcome:
+def _overdue(held: ClaimedRun) -> Outcome:
     """Past its own timeout, or the deadline of its job, whichever was earlier."""
     if held.is_past_deadline:
         return Failed(Failure("ran until its deadline", "deadline_expired", "TimeoutError"))

@@ -6,11 +6,11 @@ from holdfast.domain.duration import LONGEST, duration
 from holdfast.domain.outcome import Outcome
 
 
-class Ask(Exception):  # not an error: a wish
+class HandlerRequest(Exception):  # not an error: a request
     """The root of what handlers raise on purpose."""
 
 
-class Snooze(Ask):
+class Snooze(HandlerRequest):
     """Go on later; this attempt does not count: `raise Snooze("5m")`."""
 
     def __init__(self, delay: str | timedelta) -> None:
@@ -18,7 +18,7 @@ class Snooze(Ask):
         super().__init__(f"snoozed for {self.delay}")
 
 
-class RetryLater(Ask):
+class RetryLater(HandlerRequest):
     """Try again, counted as an attempt, after this delay and not the policy's: `raise RetryLater("1h")`."""
 
     def __init__(
@@ -29,7 +29,7 @@ class RetryLater(Ask):
         super().__init__(reason)
 
 
-class Cancel(Ask):
+class Cancel(HandlerRequest):
     """End the job as cancelled: there is nothing to do any more."""
 
     def __init__(self, reason: str = "the handler cancelled the job") -> None:
@@ -37,7 +37,7 @@ class Cancel(Ask):
         super().__init__(reason)
 
 
-class Fail(Ask):
+class Fail(HandlerRequest):
     """End the job as failed at once, whatever attempts are left."""
 
     def __init__(self, reason: str) -> None:
@@ -45,7 +45,7 @@ class Fail(Ask):
         super().__init__(reason)
 
 
-class CameTo(Ask):
+class EndWith(HandlerRequest):
     """For callers, who know better than the kind's policy what a run came to."""
 
     def __init__(self, outcome: Outcome) -> None:
@@ -56,23 +56,23 @@ class CameTo(Ask):
 # A class of the user's may have an `__init__` that leaves out its base's: nothing is sure to be there.
 
 
-def snoozed_for(wish: Snooze) -> timedelta:
-    return _bounded(duration(getattr(wish, "delay", None), name=f"the delay of {type(wish).__name__}"))
+def snoozed_for(request: Snooze) -> timedelta:
+    return _bounded(duration(getattr(request, "delay", None), name=f"the delay of {type(request).__name__}"))
 
 
-def retried_after(wish: RetryLater) -> timedelta | None:
-    delay = getattr(wish, "delay", None)
-    return None if delay is None else _bounded(duration(delay, name=f"the delay of {type(wish).__name__}"))
+def retried_after(request: RetryLater) -> timedelta | None:
+    delay = getattr(request, "delay", None)
+    return None if delay is None else _bounded(duration(delay, name=f"the delay of {type(request).__name__}"))
 
 
-def reason_of(wish: Cancel | Fail | RetryLater) -> str:
-    """As text, whatever was given: the wish is clear all the same, and often an error is its reason."""
-    reason: object = getattr(wish, "reason", wish)
+def reason_of(request: Cancel | Fail | RetryLater) -> str:
+    """As text, whatever was given: the request is clear all the same, and often an error is its reason."""
+    reason: object = getattr(request, "reason", request)
     if isinstance(reason, str):
         return reason
     if not isinstance(reason, BaseException):
         return _text(reason)
-    return _text(reason) if reason is wish else f"{type(reason).__name__}: {_text(reason)}"
+    return _text(reason) if reason is request else f"{type(reason).__name__}: {_text(reason)}"
 
 
 def _text(reason: object) -> str:

@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from holdfast.codec.hooks import is_model
+from holdfast.codec.json_hooks import is_model
 
 # The usual ones, asked about first: when the types agree, the values say the rest.
 PLAIN = frozenset({str, int, bool, float, type(None), bytes, UUID, date, timedelta})

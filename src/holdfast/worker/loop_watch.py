@@ -10,7 +10,7 @@ from pathlib import Path
 from time import monotonic
 
 from holdfast.telemetry.events import Emitter, LoopBlocked
-from holdfast.worker.held import Held
+from holdfast.worker.claimed_run import ClaimedRun
 
 LOOK_SECONDS = 0.25
 _BLOCKED_SECONDS = 1.0
@@ -21,7 +21,7 @@ _SHOWN = 5
 class LoopWatch:
     """Made on the event loop; `look` is called from the lease keeper's thread, every LOOK_SECONDS."""
 
-    def __init__(self, held: Callable[[], Sequence[Held]], emitter: Emitter) -> None:
+    def __init__(self, held: Callable[[], Sequence[ClaimedRun]], emitter: Emitter) -> None:
         self._held = held
         self._emitter = emitter
         self._loop = asyncio.get_running_loop()

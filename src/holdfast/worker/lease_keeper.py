@@ -20,8 +20,8 @@ from holdfast.postgres.failure_log import FailureLog
 from holdfast.postgres.schema import Schema
 from holdfast.storage.runs import Heartbeat, Settlement, renew, settle_surely
 from holdfast.worker.lease import Lease
+from holdfast.worker.loop_watch import LOOK_SECONDS, LoopWatch
 from holdfast.worker.wake_ups import ALWAYS_HEARD, WakeUps
-from holdfast.worker.watch import LOOK_SECONDS, LoopWatch
 
 _log = logging.getLogger("holdfast.worker")
 

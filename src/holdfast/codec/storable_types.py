@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from msgspec import inspect
 
-from holdfast.codec.hooks import from_json_types, is_model
+from holdfast.codec.json_hooks import from_json_types, is_model
 
 _WITHOUT_KEYS = (
     inspect.BoolType,

@@ -7,8 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Self
 
-from holdfast.worker.failures import from_error
-from holdfast.worker.processes.values import dump, load
+from holdfast.worker.failure_from_error import from_error
+from holdfast.worker.processes.pickles import dump, load
 
 _PICKLE_LIMIT = 1024 * 1024
 _LONGEST_CHAIN = 10
@@ -19,7 +19,7 @@ class RaisedInChild(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Raised:
+class PickledError:
     """One error and the one behind it, as Python would show them: `is_cause` if it was raised from that
     one. `traceback` is that of the whole chain, and stands with its last link.
     """
@@ -34,11 +34,11 @@ class Raised:
     is_cause: bool
 
     @classmethod
-    def of(cls, error: BaseException, *, links: int = _LONGEST_CHAIN) -> "Raised":
+    def of(cls, error: BaseException, *, links: int = _LONGEST_CHAIN) -> "PickledError":
         """In the child. Total: an error that cannot even be shown is named."""
         shown = from_error(error)
         behind = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-        return Raised(
+        return PickledError(
             module=type(error).__module__,
             name=type(error).__qualname__,
             text=shown.message,

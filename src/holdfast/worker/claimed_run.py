@@ -9,7 +9,7 @@ from time import monotonic
 
 from holdfast.storage.runs import ClaimRow
 from holdfast.telemetry.events import AttemptFact
-from holdfast.worker.kind import Kind
+from holdfast.worker.job_kind import Kind
 from holdfast.worker.lease import UNBOUNDED, Lease
 
 # Between a length that Postgres has told and one that is counted here, in seconds.
@@ -25,7 +25,7 @@ class Stop(Enum):
     SHUTDOWN = "shutdown"
 
 
-class Held:
+class ClaimedRun:
     """One run. Changed only on the event loop; the lease keeper's thread reads `run` and `job`."""
 
     __slots__ = (
