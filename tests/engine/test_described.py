@@ -47,6 +47,9 @@ def filled(file: StatementFile[Any]) -> StatementFile[Any]:
     )
 
 
+_QUOTED = re.compile(r"\$(\w*)\$.*?\$\1\$", re.DOTALL)  # the body of a DO: sent as one statement
+
+
 def described(connection: psycopg.Connection[Any], file: StatementFile[Any], schema: Schema) -> Any:
     names = dict.fromkeys(match[1] for match in _PARAMETER.finditer(file.source))
     text, _ = Statement(file.name, filled(file).text(schema), names, file.decode).numbered()
@@ -68,7 +71,7 @@ def test_a_statement_opens_with_its_contract(name: str) -> None:
     source = KNOWN[name].source
     assert source.startswith("-- "), "no contract"
     assert KNOWN[name].contract.strip().endswith((".", ":")), "a contract is made of sentences"
-    assert ";" not in body(name), "one statement: a second one would not be prepared with it"
+    assert ";" not in _QUOTED.sub("", body(name)), "one statement: a second one would not be prepared with it"
 
 
 @pytest.mark.parametrize("name", NAMES)

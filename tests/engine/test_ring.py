@@ -103,16 +103,16 @@ def test_a_drained_segment_is_truncated_and_gives_its_space_back(engine: Engine)
     assert engine.one(ring.look_at_ring(SCHEMA)).sizes[0] > 0
     turn(engine, 1)
     close(engine, 0)
-    assert engine.hold(ring.truncate(SCHEMA, segment=0)) is True
+    assert engine.truncate(0) is True
     assert engine.one(ring.look_at_ring(SCHEMA)).sizes == (0, 0, 0, 0)
 
 
 def test_a_segment_with_rows_or_that_is_not_closed_is_not_truncated(engine: Engine) -> None:
     job = engine.enqueue()
     turn(engine, 1)
-    assert engine.hold(ring.truncate(SCHEMA, segment=0)) is False
+    assert engine.truncate(0) is False
     close(engine, 0)
-    assert engine.hold(ring.truncate(SCHEMA, segment=0)) is False
+    assert engine.truncate(0) is False
     assert engine.state(job) == "ready"
 
 
@@ -123,7 +123,7 @@ def test_a_segment_that_somebody_is_using_is_not_waited_for(dsn: str, engine: En
         caller.execute("insert into holdfast.ready select 1, null, 0, 5, 0, 'q', 'k'")
         engine.connection.execute("set statement_timeout = '5s'")
         with pytest.raises(psycopg.errors.LockNotAvailable):
-            engine.hold(ring.truncate(SCHEMA, segment=0))
+            engine.truncate(0)
 
 
 def locked(connection: psycopg.Connection[Any]) -> set[str]:
@@ -163,7 +163,7 @@ def test_a_segment_can_be_truncated_while_claims_and_enqueues_are_under_way(dsn:
         other.enqueue()
         other.claim(other.worker(), closed=0)
         engine.connection.execute("set statement_timeout = '5s'")
-        assert engine.hold(ring.truncate(SCHEMA, segment=0)) is True
+        assert engine.truncate(0) is True
 
 
 def test_the_rest_of_a_segment_is_gathered_and_a_backlog_is_left(engine: Engine) -> None:
@@ -232,5 +232,5 @@ def lead(engine: Engine) -> None:
     for segment in next_moves(engine.one(ring.look_at_ring(SCHEMA, now=engine.now)), Pace()).clear:
         engine.run(ring.gather(SCHEMA, segment=segment))
         close(engine, segment)
-        engine.hold(ring.truncate(SCHEMA, segment=segment))
+        engine.truncate(segment)
         engine.run(ring.reopen(SCHEMA, segment=segment))

@@ -12,7 +12,7 @@ from holdfast.postgres.borrowed import run_on_blocking
 from holdfast.postgres.conversation import Conversation, hold_blocking
 from holdfast.postgres.schema import Schema
 from holdfast.postgres.statement import Statement
-from holdfast.storage import jobs, operators, runs, workers
+from holdfast.storage import jobs, operators, ring, runs, workers
 from holdfast.storage.session import plan_as_written
 
 T = TypeVar("T")
@@ -51,6 +51,13 @@ class Engine:
         """All statements of a conversation in one transaction."""
         with self.connection.transaction():
             return hold_blocking(conversation, self.run)
+
+    def truncate(self, segment: int) -> bool:
+        """Whether it was: a truncated table has a new file."""
+        file = f"select pg_relation_filenode('holdfast.ready_{segment}')"
+        before = self.connection.execute(file.encode()).fetchall()
+        self.run(ring.truncate(SCHEMA, segment=segment))
+        return before != self.connection.execute(file.encode()).fetchall()
 
     def worker(self, *, queues: tuple[str, ...] = ("default",), kinds: tuple[str, ...] = ("mail",)) -> int:
         return self.one(

@@ -49,6 +49,29 @@ async def test_a_segment_is_cleared_as_soon_as_the_claims_under_way_have_ended(
     assert await value(dsn, "select closed from holdfast.ring") is None
 
 
+async def test_a_leader_that_freezes_never_keeps_a_segment_locked(
+    dsn: str, database: Database, claim_under_way: psycopg.AsyncConnection[Any]
+) -> None:
+    """The lock is taken and given back in one statement: no reader waits for the leader's next one."""
+    await claim_under_way.rollback()
+    with Engine.on(dsn, now=None) as engine:
+        engine.connection.execute(
+            """
+            create table seen (is_alone boolean);
+            create function seen() returns trigger language plpgsql as $$
+            begin
+                insert into public.seen values (transaction_timestamp() = statement_timestamp());
+                return null;
+            end $$;
+            create trigger seen before truncate on holdfast.ready_0
+                for each statement execute function seen();
+            """
+        )
+    async with asyncio.timeout(20):
+        await RingTurner(database, Schema(), AT_ONCE).once()
+    assert await value(dsn, "select array_agg(is_alone) from seen") == [True]
+
+
 async def test_a_drained_segment_that_somebody_holds_stays_closed_until_a_row_appears_in_it(
     dsn: str, database: Database, claim_under_way: psycopg.AsyncConnection[Any]
 ) -> None:

@@ -3,7 +3,6 @@
 from datetime import datetime, timedelta
 
 from holdfast.domain.ring import SEGMENTS, Ring
-from holdfast.postgres.conversation import Conversation, ask
 from holdfast.postgres.schema import Schema
 from holdfast.postgres.statement import Statement
 from holdfast.storage.statements import statement
@@ -29,14 +28,12 @@ _TURN = statement("ring_turn", int)
 _CLOSE = statement("ring_close", int)
 _OPEN = statement("ring_open", int)
 _UNPARK = statement("unpark", int)
-_LOCK = statement("ring_lock", int)
-_IS_DRAINED = statement("ring_is_drained", bool)
 _TRUNCATE = statement("ring_truncate", int)
 _GATHER = statement("ring_gather", int)
 _PARK = statement("park", int)
-_LOCKS, _DRAINED, _TRUNCATES, _GATHERS, _PARKS = (
+_TRUNCATES, _GATHERS, _PARKS = (
     {segment: file.filled(segment=str(segment)) for segment in SEGMENTS}
-    for file in (_LOCK, _IS_DRAINED, _TRUNCATE, _GATHER, _PARK)
+    for file in (_TRUNCATE, _GATHER, _PARK)
 )
 
 
@@ -67,16 +64,11 @@ def reopen(schema: Schema, *, segment: int) -> Statement[int]:
     return _OPEN.with_params(schema, segment=segment)
 
 
-def truncate(schema: Schema, *, segment: int) -> Conversation[bool]:
-    """Empty a closed segment. Hold it in a transaction; a `Conflict` means that somebody is using it just
-    now, and False that it still has rows or is not closed.
+def truncate(schema: Schema, *, segment: int) -> Statement[int]:
+    """Empty a closed segment, or leave it as it is where it still has rows or is not closed. A `Conflict`
+    means that a transaction uses it just now.
     """
-    yield from ask(_LOCKS[segment].with_params(schema))
-    drained = yield from ask(_DRAINED[segment].with_params(schema))
-    if drained != [True]:
-        return False
-    yield from ask(_TRUNCATES[segment].with_params(schema))
-    return True
+    return _TRUNCATES[segment].with_params(schema)
 
 
 def gather(schema: Schema, *, segment: int, limit: int = LEFTOVERS) -> Statement[int]:

@@ -125,9 +125,6 @@ class Party(Engine):
     def reopen(self, segment: int) -> None:
         self.run(ring.reopen(SCHEMA, segment=segment))
 
-    def truncate(self, segment: int) -> bool:
-        return self.hold(ring.truncate(SCHEMA, segment=segment))
-
     def gather(self, segment: int) -> int:
         return self.one(ring.gather(SCHEMA, segment=segment))
 

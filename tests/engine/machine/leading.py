@@ -165,7 +165,7 @@ class Leading(Core):
         assert next(iter(answer), None) == self.model.reopen(segment)
 
     def truncate(self, segment: int) -> None:
-        is_truncated = self.engine.hold(ring.truncate(SCHEMA, segment=segment))
+        is_truncated = self.engine.truncate(segment)
         assert is_truncated == self.model.is_drained(segment)
 
     def gather(self, segment: int, limit: int) -> None:

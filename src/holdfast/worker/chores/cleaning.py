@@ -6,7 +6,6 @@ from time import monotonic
 
 from holdfast.domain.ring import SEGMENTS, Pace, next_moves
 from holdfast.errors import Conflict
-from holdfast.postgres.conversation import hold
 from holdfast.postgres.database import Database
 from holdfast.postgres.schema import Schema
 from holdfast.storage.chores import fold, prune, prune_counters
@@ -113,8 +112,7 @@ class RingTurner:
 
     async def _is_done_with(self, segment: int) -> bool:
         try:
-            async with self._database.transaction() as transaction:
-                await hold(truncate(self._schema, segment=segment), transaction.run)
+            await self._database.run(truncate(self._schema, segment=segment))
         except Conflict:
             return False
         return True
