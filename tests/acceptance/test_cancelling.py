@@ -116,12 +116,12 @@ async def test_one_that_returns_in_the_very_moment_of_the_request_has_done_its_w
         async with working(app, **SELDOM) as worker:
             handle = await pay.enqueue()
             await until(running.is_set, "it runs")
-            [held] = worker._attempts.held.values()
+            [claimed] = worker._attempts.runs.values()
             threads = worker._attempts._callers["thread"]
             assert isinstance(threads, Threads)
-            future = threads._futures[held.run]
+            future = threads._futures[claimed.run]
             # All in one turn of the event loop: the attempt hears of the request when the thread is over.
-            worker._attempts.cancel([held.run])
+            worker._attempts.cancel([claimed.run])
             may_end.set()
             assert future.result(20) == "paid"
             assert await handle.result("10s") == "paid"
@@ -143,7 +143,7 @@ def payment(app: App) -> tuple[Job[[], str], threading.Event, threading.Event]:
 
 
 def was_told(worker: Worker) -> bool:
-    return any(held.stop is not None for held in worker._attempts.held.values())
+    return any(claimed.stop is not None for claimed in worker._attempts.runs.values())
 
 
 async def test_a_waiting_job_is_cancelled_at_once_and_never_runs(dsn: str, books: Books) -> None:

@@ -201,7 +201,7 @@ BREAKS = (
         "the code's max_attempts counts, not the row's",
         "worker/attempts.py",
         "Run(row.attempt, row.max_attempts, from_json(row.backoff))",
-        "Run(row.attempt, held.kind.policy.max_attempts, from_json(row.backoff))",
+        "Run(row.attempt, claimed.kind.policy.max_attempts, from_json(row.backoff))",
         (_ROWS + "test_the_limit_of_attempts_is_the_one_that_was_stored_with_the_job",),
     ),
     Break(
@@ -214,10 +214,10 @@ BREAKS = (
     Break(
         "a bad row drops the rest of its batch",
         "worker/attempts.py",
-        "            held = self.held[row.run] = ClaimedRun(lease.worker",
+        "            claimed = self.runs[row.run] = ClaimedRun(lease.worker",
         "            try:\n                kind.signature.decode(row.args)\n"
         "            except Undecodable:\n                break\n"
-        "            held = self.held[row.run] = ClaimedRun(lease.worker",
+        "            claimed = self.runs[row.run] = ClaimedRun(lease.worker",
         (_ROWS + "test_a_row_that_cannot_be_read_holds_up_no_other_row_of_its_claim",),
     ),
     # Wake-ups

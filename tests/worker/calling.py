@@ -26,7 +26,7 @@ _runs = count(1000)
 class Run:
     """A run of a function, with what it says on the way."""
 
-    held: ClaimedRun
+    claimed: ClaimedRun
     context: Context
     said: list[dict[str, Any]] = field(default_factory=list)
 
@@ -61,23 +61,23 @@ class Run:
             tags=["night"],
             state=state,
         )
-        held = ClaimedRun(7, "default", row, kind)
+        claimed = ClaimedRun(7, "default", row, kind)
         said: list[dict[str, Any]] = []
         context = Context(
-            held, save_progress=lambda _, text: said.append(json.loads(text)), complete=_complete
+            claimed, save_progress=lambda _, text: said.append(json.loads(text)), complete=_complete
         )
-        return cls(held, context, said)
+        return cls(claimed, context, said)
 
     async def on(self, processes: Processes, **arguments: Any) -> Any:
-        return await processes.call(self.held, self.context, arguments)
+        return await processes.call(self.claimed, self.context, arguments)
 
     def begin(self, processes: Processes, **arguments: Any) -> asyncio.Task[Any]:
         task = asyncio.create_task(self.on(processes, **arguments))
-        self.held.task = task
+        self.claimed.task = task
         return task
 
     def tell_to_stop(self, reason: Stop) -> None:
-        self.held.tell_to_stop(reason)
+        self.claimed.tell_to_stop(reason)
 
 
 async def run(processes: Processes, function: Callable[..., Any], **arguments: Any) -> Any:

@@ -33,7 +33,7 @@ def nothing_begun() -> None:
 
 def run_with(believed_until: float) -> Run:
     run = Run.of(handler)
-    run.held.lease = Lease(7, believed_until)
+    run.claimed.lease = Lease(7, believed_until)
     return run
 
 
@@ -48,9 +48,9 @@ async def test_a_thread_that_becomes_free_too_late_does_not_begin_the_handler() 
     hold = asyncio.Event()
     loop = asyncio.get_running_loop()
     busy = threads.submit(lambda: asyncio.run_coroutine_threadsafe(hold.wait(), loop).result(20))
-    waiting = asyncio.create_task(Threads(threads).call(run.held, run.context, {}))
+    waiting = asyncio.create_task(Threads(threads).call(run.claimed, run.context, {}))
     await asyncio.sleep(0)
-    run.held.lease.believed_until = monotonic()
+    run.claimed.lease.believed_until = monotonic()
     hold.set()
     with pytest.raises(NotBegun, match="could not begin"):
         await waiting
@@ -77,8 +77,8 @@ async def test_a_child_process_that_reads_its_call_too_late_does_not_begin_it() 
 @pytest.mark.parametrize("function", [handler, step])
 async def test_no_step_begins_too_late(function: Any) -> None:
     threads = JobThreads(1)
-    held = run_with(monotonic()).held
+    claimed = run_with(monotonic()).claimed
     with pytest.raises(NotBegun):
-        await Steps(threads, partial(held.check_lease, "begin a step")).run(function, (), {}, None)
+        await Steps(threads, partial(claimed.check_lease, "begin a step")).run(function, (), {}, None)
     assert begun == []
     threads.close()

@@ -129,7 +129,7 @@ async def test_a_result_that_cannot_travel_is_dropped_and_the_job_is_done(
 ) -> None:
     attempt = Run.of(function)
     result = await attempt.on(processes)
-    assert attempt.held.kind.signature.encode_result(result).flag == flag
+    assert attempt.claimed.kind.signature.encode_result(result).flag == flag
     assert "its result stays in the child process" in caplog.text
     assert len(children()) == 1
 
@@ -231,7 +231,7 @@ async def test_log_records_are_written_by_the_worker(
     await attempt.on(processes)
     hello, bad = [record for record in caplog.records if record.name in ("holdfast.job.kind", "shop")]
     assert (hello.name, hello.getMessage()) == ("holdfast.job.kind", "hello from afar")
-    assert vars(hello)["run"] == vars(bad)["run"] == attempt.held.run
+    assert vars(hello)["run"] == vars(bad)["run"] == attempt.claimed.run
     assert (bad.levelno, bad.name) == (logging.ERROR, "shop")
     assert "ValueError: invalid literal" in bad.getMessage()
 

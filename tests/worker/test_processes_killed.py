@@ -46,7 +46,7 @@ async def test_a_timeout_and_a_lost_lease_really_kill(
         await task
     assert not is_alive(pid)
     assert children() == []
-    assert processes.left_behind(attempt.held) is None
+    assert processes.left_behind(attempt.claimed) is None
     assert await run(processes, handlers.where) != pid
 
 

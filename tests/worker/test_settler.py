@@ -28,9 +28,9 @@ async def test_an_ending_that_nothing_may_be_written_of_is_kept_and_written_late
         worker, job = engine.worker(), engine.enqueue()
         [row] = engine.claim(worker)
         like = Run.of(nothing)
-        held = ClaimedRun(worker, "default", row, like.held.kind)
+        claimed = ClaimedRun(worker, "default", row, like.claimed.kind)
         ending = RunEnding(
-            held, SUCCESS, None, like.context, None, lambda _, __, how: settled.set_result(how)
+            claimed, SUCCESS, None, like.context, None, lambda _, __, how: settled.set_result(how)
         )
         async with Database(dsn) as database:
             settler = Settler(database, SCHEMA, Retention())
@@ -52,19 +52,19 @@ async def test_an_ending_that_cannot_even_be_sent_fails_alone(dsn: str) -> None:
 
     def tell(ending: RunEnding, answer: Answer, outcome: str | None) -> None:
         assert answer == "settled"
-        told[ending.held.job] = outcome
+        told[ending.claimed.job] = outcome
 
     with Engine.on(dsn, now=None) as engine:
         worker = engine.worker()
         jobs = [engine.enqueue() for _ in range(3)]
-        claimed = engine.claim(worker)
+        rows = engine.claim(worker)
         like = Run.of(nothing)
         async with Database(dsn) as database:
             settler = Settler(database, SCHEMA, Retention())
-            for row in claimed:
-                held = ClaimedRun(worker, "default", row, like.held.kind)
+            for row in rows:
+                claimed = ClaimedRun(worker, "default", row, like.claimed.kind)
                 transition = Complete(unsendable, None) if row.job == jobs[1] else SUCCESS
-                settler.put(RunEnding(held, transition, None, like.context, None, tell))
+                settler.put(RunEnding(claimed, transition, None, like.context, None, tell))
             await settler.once()
         assert told == {jobs[0]: "succeeded", jobs[1]: "failed", jobs[2]: "succeeded"}
         [found] = [engine.find(job) for job in jobs if job == jobs[1]]

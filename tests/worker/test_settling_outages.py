@@ -30,19 +30,19 @@ async def settled(
     """What became of a batch of runs with these ends, once all of them are settled."""
     worker = engine.worker()
     jobs = [engine.enqueue() for _ in transitions]
-    claimed = engine.claim(worker)
+    rows = engine.claim(worker)
     like = Run.of(nothing)
     told: dict[int, str | None] = {}
 
     def tell(ending: RunEnding, answer: Answer, outcome: str | None) -> None:
-        told[ending.held.job] = outcome
+        told[ending.claimed.job] = outcome
 
     async with Database(dsn) as database:
         settler = Settler(database, SCHEMA, Retention())
         settling = asyncio.create_task(settler.run())
-        for row, transition in zip(claimed, transitions, strict=True):
-            held = ClaimedRun(worker, "default", row, like.held.kind)
-            settler.put(RunEnding(held, transition, state, like.context, None, tell))
+        for row, transition in zip(rows, transitions, strict=True):
+            claimed = ClaimedRun(worker, "default", row, like.claimed.kind)
+            settler.put(RunEnding(claimed, transition, state, like.context, None, tell))
         async with asyncio.timeout(60):
             await settler.drained()
         settling.cancel()

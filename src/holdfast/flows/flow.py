@@ -284,7 +284,7 @@ class Flow:
 
     async def now(self, name: str = "now", *, key: object = None) -> datetime:
         """The time by the database's clock, the same in every run."""
-        held = self._context._held  # noqa: SLF001  # a flow is the context of its run
+        held = self._context._claimed  # noqa: SLF001  # a flow is the context of its run
         moment = held.row.started_at + timedelta(seconds=monotonic() - held.began)
         drawn: datetime = await draw(
             self._replay, full_name(name, key), "now", _MOMENT, moment.astimezone(UTC)

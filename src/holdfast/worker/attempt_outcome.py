@@ -33,22 +33,22 @@ from holdfast.worker.handler_requests import (
 NOTHING_TO_KEEP = Succeeded()
 
 
-def outcome_of_result(held: ClaimedRun, result: Any) -> tuple[Outcome, BaseException | None]:
+def outcome_of_result(claimed: ClaimedRun, result: Any) -> tuple[Outcome, BaseException | None]:
     """A success wins over a cancel request, but not over a timeout: too long is too long, also for one that
     kept the event loop from noticing.
     """
-    if held.stop is Stop.TIMEOUT or monotonic() > held.overdue_at:
-        return _overdue(held), TimeoutError("it returned after its timeout")
+    if claimed.stop is Stop.TIMEOUT or monotonic() > claimed.overdue_at:
+        return _overdue(claimed), TimeoutError("it returned after its timeout")
     if result is None:
         return NOTHING_TO_KEEP, None
-    encoded = held.kind.signature.encode_result(result)
+    encoded = claimed.kind.signature.encode_result(result)
     return Succeeded(encoded.text, encoded.flag), None
 
 
-def outcome_of_stop(held: ClaimedRun, error: BaseException) -> Outcome:
-    match held.stop:
+def outcome_of_stop(claimed: ClaimedRun, error: BaseException) -> Outcome:
+    match claimed.stop:
         case Stop.TIMEOUT:
-            return _overdue(held)
+            return _overdue(claimed)
         case Stop.CANCEL:
             return Cancelled(Failure("cancelled on request", "cancelled"))
         case Stop.SHUTDOWN | Stop.LOST:
@@ -58,18 +58,18 @@ def outcome_of_stop(held: ClaimedRun, error: BaseException) -> Outcome:
             return Failed(from_error(error))
 
 
-def outcome_of_error(held: ClaimedRun, error: BaseException) -> Outcome:
+def outcome_of_error(claimed: ClaimedRun, error: BaseException) -> Outcome:
     try:
         requested = _requested(error)
     except InvalidInput as problem:
         return Failed(from_error(problem))
     if requested is not None:
         return requested
-    retry = held.kind.retry
+    retry = claimed.kind.retry
     try:
         # A job with numbers of its own was enqueued with them: they go before its kind's function.
-        is_chosen = held.row.backoff is None
-        delay = retry.chosen_delay(held.row.attempt, error) if is_chosen else None
+        is_chosen = claimed.row.backoff is None
+        delay = retry.chosen_delay(claimed.row.attempt, error) if is_chosen else None
         # What `on` says is about the handler's own errors: an outage of ours is none of them.
         is_retryable = is_outage(error) or retry.is_retryable(error)
     except Exception as worse:  # noqa: BLE001  # a policy is the user's code, too
@@ -108,11 +108,11 @@ def _requested(error: BaseException) -> Outcome | None:  # noqa: PLR0911  # a re
             return None
 
 
-def has_done_its_work(held: ClaimedRun, context: Context, thread: "Future[Any]") -> bool:
+def has_done_its_work(claimed: ClaimedRun, context: Context, thread: "Future[Any]") -> bool:
     """Nobody can interrupt a plain function: one that never saw that it was to be cancelled has run to its
     end. One that did see it has returned for that reason.
     """
-    if held.kind.style != "thread" or held.stop is not Stop.CANCEL or context._has_seen_stop:  # noqa: SLF001  # its other half
+    if claimed.kind.style != "thread" or claimed.stop is not Stop.CANCEL or context._has_seen_stop:  # noqa: SLF001  # its other half
         return False
     is_over = thread.done() and not thread.cancelled() and thread.exception() is None
     return is_over and not inspect.isawaitable(thread.result())
@@ -135,12 +135,12 @@ def flag_of(transition: Transition) -> str | None:
     return transition.flag if isinstance(transition, CompleteJob) else None
 
 
-def _overdue(held: ClaimedRun) -> Outcome:
+def _overdue(claimed: ClaimedRun) -> Outcome:
     """Past its own timeout, or the deadline of its job, whichever was earlier."""
-    if held.is_past_deadline:
+    if claimed.is_past_deadline:
         return Failed(Failure("ran until its deadline", "deadline_expired", "TimeoutError"))
-    if held.called is None:
+    if claimed.called is None:
         problem = "its child process had not begun to run it in time: see what its module does on import"
         return Failed(Failure(problem, "timeout", "TimeoutError"))
-    limit = timedelta(seconds=round(held.row.lasting, 3))
+    limit = timedelta(seconds=round(claimed.row.lasting, 3))
     return Failed(Failure(f"took longer than its timeout of {compact(limit)}", "timeout", "TimeoutError"))

@@ -55,7 +55,7 @@ _ON_REQUEST = (Stop.TIMEOUT, Stop.CANCEL)
 
 
 class Attempts:
-    """All that runs here. `held` holds every run from its claim until it is settled or lost."""
+    """All that runs here. `claimed` holds every run from its claim until it is settled or lost."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class Attempts:
         self._timer_at = math.inf
         self._hook_caller = HookCaller(emitter)
         self._is_start_heard = True
-        self.held: dict[int, ClaimedRun] = {}
+        self.runs: dict[int, ClaimedRun] = {}
         self._stray_threads = stray_threads
         self._misfit_for = misfit_for
 
@@ -97,68 +97,70 @@ class Attempts:
             if kind is None:
                 self._refuse(lease, queue, row)
                 continue
-            held = self.held[row.run] = ClaimedRun(lease.worker, queue, row, kind, lease)
-            held.is_begun = False
-            held.task = self._new_task(self._attempt(held), name=row.kind)
-            if held.overdue_at < self._timer_at:
-                self._watch(held)
+            claimed = self.runs[row.run] = ClaimedRun(lease.worker, queue, row, kind, lease)
+            claimed.is_begun = False
+            claimed.task = self._new_task(self._attempt(claimed), name=row.kind)
+            if claimed.overdue_at < self._timer_at:
+                self._watch(claimed)
 
-    def context(self, held: ClaimedRun) -> Context:
+    def context(self, claimed: ClaimedRun) -> Context:
         """What the handler and the hooks of a run are given."""
-        return Context(held, self._save_progress, self._complete)
+        return Context(claimed, self._save_progress, self._complete)
 
     def _refuse(self, lease: Lease, queue: str, row: ClaimRow) -> None:
         """Somebody changed the kind in `job` alone: it was claimed as one that this worker knows."""
         kind = replace(next(iter(self._kinds.values())), hooks=Hooks())
-        held = self.held[row.run] = ClaimedRun(lease.worker, queue, row, kind, lease)
+        claimed = self.runs[row.run] = ClaimedRun(lease.worker, queue, row, kind, lease)
         self._slots.give_back(queue)
         failure = Failure(
             f"its row in job has the kind {row.kind[:200]!r}, its row in ready another", "decode_error"
         )
-        self._settler.put(RunEnding(held, Fail(failure), None, self.context(held), None, self._settled))
+        self._settler.put(RunEnding(claimed, Fail(failure), None, self.context(claimed), None, self._settled))
 
     def tell_to_stop(self, reason: Stop, *, worker: int | None = None) -> int:
         """Tell all runs, or those of one worker. Answers how many had not ended, and are cut short."""
-        told = [held for held in self.held.values() if worker is None or held.worker == worker]
-        cut_short = [held for held in told if held.task is not None and not held.task.done()]
-        for held in told:
-            held.tell_to_stop(reason)
+        told = [claimed for claimed in self.runs.values() if worker is None or claimed.worker == worker]
+        cut_short = [claimed for claimed in told if claimed.task is not None and not claimed.task.done()]
+        for claimed in told:
+            claimed.tell_to_stop(reason)
             if reason is Stop.LOST:
-                self.held.pop(held.run, None)
+                self.runs.pop(claimed.run, None)
         return len(cut_short)
 
     def cancel(self, runs: list[int]) -> None:
         """Somebody wants these runs cancelled."""
         for run in runs:
-            if held := self.held.get(run):
-                self._stop_soon(held, Stop.CANCEL)
+            if claimed := self.runs.get(run):
+                self._stop_soon(claimed, Stop.CANCEL)
 
     def lose(self, runs: list[int]) -> None:
         """These runs were taken away one by one: by the leader, past their timeout, or they are settled."""
         for run in runs:
-            held = self.held.get(run)
-            if held is None or held.is_completing:
+            claimed = self.runs.get(run)
+            if claimed is None or claimed.is_completing:
                 continue
-            if held.task is not None and not held.task.done():
-                held.tell_to_stop(Stop.LOST)
-                self.held.pop(run, None)
+            if claimed.task is not None and not claimed.task.done():
+                claimed.tell_to_stop(Stop.LOST)
+                self.runs.pop(run, None)
 
     async def ended(self) -> None:
         """Until every attempt has handed over its ending, and every hook has run."""
-        while tasks := [held.task for held in self.held.values() if held.task and not held.task.done()]:
+        while tasks := [
+            claimed.task for claimed in self.runs.values() if claimed.task and not claimed.task.done()
+        ]:
             await asyncio.wait(tasks)
         await self._hook_caller.ended()
 
-    def watch(self, held: ClaimedRun) -> None:
+    def watch(self, claimed: ClaimedRun) -> None:
         """Its timeout has changed."""
-        if held.overdue_at < self._timer_at:
-            self._watch(held)
+        if claimed.overdue_at < self._timer_at:
+            self._watch(claimed)
 
-    def _watch(self, held: ClaimedRun) -> None:
+    def _watch(self, claimed: ClaimedRun) -> None:
         """One timer for the earliest timeout, whatever the number of runs."""
         if self._timer is not None:
             self._timer.cancel()
-        self._wait_until(held.overdue_at)
+        self._wait_until(claimed.overdue_at)
 
     def _wait_until(self, moment: float) -> None:
         self._timer_at = moment
@@ -167,68 +169,70 @@ class Attempts:
     def _time_out(self) -> None:
         self._timer, self._timer_at = None, math.inf
         now = monotonic()
-        for held in list(self.held.values()):
-            if held.overdue_at <= now:
-                self._stop_soon(held, Stop.TIMEOUT)
-        left = [held.overdue_at for held in self.held.values() if held.stop is None]
+        for claimed in list(self.runs.values()):
+            if claimed.overdue_at <= now:
+                self._stop_soon(claimed, Stop.TIMEOUT)
+        left = [claimed.overdue_at for claimed in self.runs.values() if claimed.stop is None]
         if left:
             self._wait_until(min(left))
 
-    def _stop_soon(self, held: ClaimedRun, reason: Stop) -> None:
+    def _stop_soon(self, claimed: ClaimedRun, reason: Stop) -> None:
         """Tell it, and look a little later whether it has heeded that."""
-        if held.stop is None:
-            held.tell_to_stop(reason)
-            self._loop.call_later(_PATIENCE_SECONDS, self._say_still_running, held, reason)
+        if claimed.stop is None:
+            claimed.tell_to_stop(reason)
+            self._loop.call_later(_PATIENCE_SECONDS, self._say_still_running, claimed, reason)
 
-    def _say_still_running(self, held: ClaimedRun, told: Stop) -> None:
-        if held.stop is told and held.task is not None and not held.task.done():
-            is_thread = held.kind.style == "thread"
-            self._emitter.emit(StillRunning(held.fact, told.value, is_thread))
+    def _say_still_running(self, claimed: ClaimedRun, told: Stop) -> None:
+        if claimed.stop is told and claimed.task is not None and not claimed.task.done():
+            is_thread = claimed.kind.style == "thread"
+            self._emitter.emit(StillRunning(claimed.fact, told.value, is_thread))
 
-    async def _attempt(self, held: ClaimedRun) -> None:  # noqa: C901  # every way that a run can end
-        held.is_begun = True
-        context = self.context(held)
-        if held.job in self._stray_threads.since:
-            self._free_slot(held, None)
-            put_off = self._stray_threads.put_off(held.job)
-            self._settler.put(RunEnding(held, put_off, None, context, None, self._settled))
+    async def _attempt(self, claimed: ClaimedRun) -> None:  # noqa: C901  # every way that a run can end
+        claimed.is_begun = True
+        context = self.context(claimed)
+        if claimed.job in self._stray_threads.since:
+            self._free_slot(claimed, None)
+            put_off = self._stray_threads.put_off(claimed.job)
+            self._settler.put(RunEnding(claimed, put_off, None, context, None, self._settled))
             return
-        caller = self._callers[held.kind.style]
+        caller = self._callers[claimed.kind.style]
         error: BaseException | None = None
         thread: Future[Any] | None = None
         try:
-            outcome, error = await self._outcome(held, context, caller)
+            outcome, error = await self._outcome(claimed, context, caller)
             if forked_copy.is_copy:
                 forked_copy.leave(error)
             if isinstance(outcome, NotDecoded):
-                outcome = await self._dated(held, outcome)
-            thread = caller.left_behind(held)
+                outcome = await self._dated(claimed, outcome)
+            thread = caller.left_behind(claimed)
             if thread is not None and not context._is_completed:  # noqa: SLF001  # as below
-                await self._stray_threads.end(held, thread)
-                if has_done_its_work(held, context, thread):
-                    outcome, error = outcome_of_result(held, thread.result())
+                await self._stray_threads.end(claimed, thread)
+                if has_done_its_work(claimed, context, thread):
+                    outcome, error = outcome_of_result(claimed, thread.result())
         except NotBegun as late:
             # The lease keeper will say so of all runs, if it has not yet; this one is not settled before.
-            held.stop = Stop.LOST
+            claimed.stop = Stop.LOST
             outcome, error = Released(), late
-        except Exception as ours:  # noqa: BLE001  # not the handler's: still an end, or it would be held for ever
+        except Exception as ours:  # noqa: BLE001  # not the handler's: still an end, or it would be claimed for ever
             outcome, error = Failed(from_error(ours)), ours
         finally:
-            self._free_slot(held, thread)
+            self._free_slot(claimed, thread)
         if context._is_completed:  # noqa: SLF001  # it was settled in the handler's own transaction
-            if thread is not None and held.kind.style == "thread":  # what was cut short is our waiting for it
+            if (
+                thread is not None and claimed.kind.style == "thread"
+            ):  # what was cut short is our waiting for it
                 error = thread.exception() if thread.done() else None
-            self._after_own_commit(held, context, error)
+            self._after_own_commit(claimed, context, error)
             return
-        if held.stop is Stop.LOST:
+        if claimed.stop is Stop.LOST:
             is_begun = not isinstance(error, NotBegun)
             doing = f"settle as {type(outcome).__name__.lower()}" if is_begun else "begin"
-            self._say_lost(held, context, doing)
+            self._say_lost(claimed, context, doing)
             return
-        self._settler.put(self._ending(held, context, outcome, error))
+        self._settler.put(self._ending(claimed, context, outcome, error))
 
     def _ending(
-        self, held: ClaimedRun, context: Context, outcome: Outcome, error: BaseException | None
+        self, claimed: ClaimedRun, context: Context, outcome: Outcome, error: BaseException | None
     ) -> RunEnding:
         state = None
         try:
@@ -240,72 +244,72 @@ class Attempts:
                 told = InvalidInput(f"ctx.state cannot be kept: {unstorable}: give it what JSON can hold")
                 told.__cause__ = unstorable
                 outcome, error = Failed(from_error(told)), told
-        return RunEnding(held, self._decided(held, outcome), state, context, error, self._settled)
+        return RunEnding(claimed, self._decided(claimed, outcome), state, context, error, self._settled)
 
     async def _outcome(
-        self, held: ClaimedRun, context: Context, caller: Caller
+        self, claimed: ClaimedRun, context: Context, caller: Caller
     ) -> tuple[Outcome, BaseException | None]:
         try:
-            arguments = held.kind.signature.decode(held.row.args)
+            arguments = claimed.kind.signature.decode(claimed.row.args)
         except Undecodable as error:
             return NotDecoded(from_error(error, "decode_error")), error
         current.set(context)
-        if held.is_told_to_stop:  # before its first step, so there was nothing to cancel yet
-            return outcome_of_stop(held, early := asyncio.CancelledError()), early
-        held.check_lease()
+        if claimed.is_told_to_stop:  # before its first step, so there was nothing to cancel yet
+            return outcome_of_stop(claimed, early := asyncio.CancelledError()), early
+        claimed.check_lease()
         if self._is_start_heard:
-            self._emitter.emit(AttemptStarted(held.fact))
+            self._emitter.emit(AttemptStarted(claimed.fact))
         try:
-            if held.kind.hooks.on_start:
-                await self._hook_caller.call("on_start", held, held.kind.hooks.on_start, context)
-                held.check_lease()
-            result = await caller.call(held, context, arguments)
+            if claimed.kind.hooks.on_start:
+                await self._hook_caller.call("on_start", claimed, claimed.kind.hooks.on_start, context)
+                claimed.check_lease()
+            result = await caller.call(claimed, context, arguments)
             if result is not None:
                 result = await come_to(result)
         except asyncio.CancelledError as error:
-            return outcome_of_stop(held, error), error
+            return outcome_of_stop(claimed, error), error
         except NotBegun:
             raise
         except BaseException as error:  # noqa: BLE001  # whatever a handler raises ends its attempt, not us
-            is_stopped = held.stop in _ON_REQUEST and not isinstance(error, HandlerRequest)
-            return outcome_of_stop(held, error) if is_stopped else outcome_of_error(held, error), error
-        return outcome_of_result(held, result)
+            is_stopped = claimed.stop in _ON_REQUEST and not isinstance(error, HandlerRequest)
+            return outcome_of_stop(claimed, error) if is_stopped else outcome_of_error(claimed, error), error
+        return outcome_of_result(claimed, result)
 
-    async def _dated(self, held: ClaimedRun, misfit: NotDecoded) -> NotDecoded:
+    async def _dated(self, claimed: ClaimedRun, misfit: NotDecoded) -> NotDecoded:
         """With how long it has not fitted. What cannot be told now is asked of the next run."""
         with suppress(DatabaseError, asyncio.CancelledError):
-            return NotDecoded(misfit.failure, await self._misfit_for(held.job) or timedelta())
+            return NotDecoded(misfit.failure, await self._misfit_for(claimed.job) or timedelta())
         return misfit
 
     @staticmethod
-    def _decided(held: ClaimedRun, outcome: Outcome) -> Transition:
+    def _decided(claimed: ClaimedRun, outcome: Outcome) -> Transition:
         if outcome is NOTHING_TO_KEEP:
             return SUCCESS  # what most runs come to
-        row = held.row
+        row = claimed.row
         run = Run(row.attempt, row.max_attempts, from_json(row.backoff))
         return decide(run, outcome, random.random())  # noqa: S311  # spreads load
 
     def _settled(self, ending: RunEnding, answer: Answer, outcome: str | None) -> None:
-        held = ending.held
-        self._forget(held)
+        claimed = ending.claimed
+        self._forget(claimed)
         if outcome == "succeeded":
             flag = flag_of(ending.transition)
-            self._say_succeeded(held, ending.context, flag)
+            self._say_succeeded(claimed, ending.context, flag)
         elif answer == "lost":
             doing = f"settle as {type(ending.transition).__name__.lower()}"
-            self._say_lost(held, ending.context, doing)
+            self._say_lost(claimed, ending.context, doing)
         elif outcome is not None:
-            self._say_ended(held, ending.context, ending.transition, outcome, ending.error)
+            self._say_ended(claimed, ending.context, ending.transition, outcome, ending.error)
 
-    def _forget(self, held: ClaimedRun) -> None:
+    def _forget(self, claimed: ClaimedRun) -> None:
         """Its task knows its context, which knows it: left together, only the garbage collector would find
         them, and it would have to for every job.
         """
-        self.held.pop(held.run, None)
-        held.task = None
+        self.runs.pop(claimed.run, None)
+        claimed.task = None
 
-    def _after_own_commit(self, held: ClaimedRun, context: Context, error: BaseException | None) -> None:
-        self._forget(held)
+    def _after_own_commit(self, claimed: ClaimedRun, context: Context, error: BaseException | None) -> None:
+        self._forget(claimed)
         if error is not None:
             context.log.error(
                 "raised after ctx.transaction() had completed the job; it is not tried again", exc_info=error
@@ -313,56 +317,58 @@ class Attempts:
         outcome = context._own_outcome  # noqa: SLF001  # as above
         if outcome == "succeeded":
             own = context._own_result  # noqa: SLF001  # as above
-            self._say_succeeded(held, context, None if own is None else own.flag)
+            self._say_succeeded(claimed, context, None if own is None else own.flag)
         else:
             waiting, failure = context._own_wait  # noqa: SLF001  # as above
-            self._emitter.emit(AttemptEnded(held.fact, outcome, held.took, failure, waiting=waiting))
+            self._emitter.emit(AttemptEnded(claimed.fact, outcome, claimed.took, failure, waiting=waiting))
             self._wake(LEADER)
 
-    def _say_succeeded(self, held: ClaimedRun, context: Context, flag: str | None) -> None:
+    def _say_succeeded(self, claimed: ClaimedRun, context: Context, flag: str | None) -> None:
         """With the flag of a result that was dropped, which is said in any case."""
         if flag is not None or self._emitter.is_heard(AttemptEnded):
-            self._emitter.emit(AttemptEnded(held.fact, "succeeded", held.took, flag=flag))
-        if held.kind.hooks.on_success:
-            self._hook_caller.soon(held, ("on_success", held.kind.hooks.on_success, (context,)))
+            self._emitter.emit(AttemptEnded(claimed.fact, "succeeded", claimed.took, flag=flag))
+        if claimed.kind.hooks.on_success:
+            self._hook_caller.soon(claimed, ("on_success", claimed.kind.hooks.on_success, (context,)))
 
     def _say_ended(
         self,
-        held: ClaimedRun,
+        claimed: ClaimedRun,
         context: Context,
         transition: Transition,
         outcome: str,
         error: BaseException | None,
     ) -> None:
-        hooks = held.kind.hooks
+        hooks = claimed.kind.hooks
         if outcome in ("retried", "snoozed"):
             self._wake(LEADER)
         elif outcome == "released":
-            self._wake(held.queue)
+            self._wake(claimed.queue)
         failure, delay = failure_and_delay(transition)
         goes_on = outcome in ("retried", "snoozed")
-        self._emitter.emit(AttemptEnded(held.fact, outcome, held.took, failure, delay if goes_on else None))
-        told = error if error is not None else _ended(held.job, outcome, failure)
+        self._emitter.emit(
+            AttemptEnded(claimed.fact, outcome, claimed.took, failure, delay if goes_on else None)
+        )
+        told = error if error is not None else _ended(claimed.job, outcome, failure)
         self._hook_caller.soon(
-            held, *((name, hook, (context, told)) for name, hook in hooks.told_of(outcome))
+            claimed, *((name, hook, (context, told)) for name, hook in hooks.told_of(outcome))
         )
 
-    def _say_lost(self, held: ClaimedRun, context: Context, doing: str) -> None:
-        self._forget(held)
-        self._emitter.emit(LeaseWasLost(held.fact, doing))
-        self._hook_caller.soon(held, ("on_lease_lost", held.kind.hooks.on_lease_lost, (context,)))
+    def _say_lost(self, claimed: ClaimedRun, context: Context, doing: str) -> None:
+        self._forget(claimed)
+        self._emitter.emit(LeaseWasLost(claimed.fact, doing))
+        self._hook_caller.soon(claimed, ("on_lease_lost", claimed.kind.hooks.on_lease_lost, (context,)))
 
-    def _save_progress(self, held: ClaimedRun, text: str) -> None:
-        saving = Saving(held.worker, held.job, held.run, progress=text)
+    def _save_progress(self, claimed: ClaimedRun, text: str) -> None:
+        saving = Saving(claimed.worker, claimed.job, claimed.run, progress=text)
         self._loop.call_soon_threadsafe(self._settler.put_saving, saving)
 
-    def _free_slot(self, held: ClaimedRun, thread: "Future[Any] | None") -> None:
-        if held.kind.style == "process":
+    def _free_slot(self, claimed: ClaimedRun, thread: "Future[Any] | None") -> None:
+        if claimed.kind.style == "process":
             self._places.give_back()
         if thread is None or thread.done():
-            self._slots.give_back(held.queue)
+            self._slots.give_back(claimed.queue)
         else:
-            self._stray_threads.remember(held, thread, self._slots.give_back)
+            self._stray_threads.remember(claimed, thread, self._slots.give_back)
 
 
 def _ended(job: int, outcome: str, failure: Failure | None) -> JobEnded:

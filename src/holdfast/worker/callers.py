@@ -14,10 +14,10 @@ from holdfast.worker.job_threads import JobThreads
 
 
 class Caller(Protocol):
-    def call(self, held: ClaimedRun, context: Context, arguments: dict[str, Any]) -> Awaitable[Any]:
+    def call(self, claimed: ClaimedRun, context: Context, arguments: dict[str, Any]) -> Awaitable[Any]:
         """Call the handler; awaited, it gives what that returned. Cancelled when the run is told to stop."""
 
-    def left_behind(self, held: ClaimedRun) -> "Future[Any] | None":
+    def left_behind(self, claimed: ClaimedRun) -> "Future[Any] | None":
         """What a call that was cut short has left behind, asked for once, after the call. It cannot be
         stopped: its slot is not free before it ends. It may have ended by now, and have done its work.
         """
@@ -27,8 +27,8 @@ class Coroutines:
     """Awaits the handler in the attempt's own task."""
 
     @staticmethod
-    def call(held: ClaimedRun, context: Context, arguments: dict[str, Any]) -> Awaitable[Any]:
-        kind = held.kind
+    def call(claimed: ClaimedRun, context: Context, arguments: dict[str, Any]) -> Awaitable[Any]:
+        kind = claimed.kind
         awaitable: Awaitable[Any] = (
             kind.function(context, **arguments)
             if kind.signature.takes_context
@@ -37,7 +37,7 @@ class Coroutines:
         return awaitable
 
     @staticmethod
-    def left_behind(held: ClaimedRun) -> Future[Any] | None:  # noqa: ARG004  # a task always ends with its call
+    def left_behind(claimed: ClaimedRun) -> Future[Any] | None:  # noqa: ARG004  # a task always ends with its call
         return None
 
 
@@ -50,24 +50,24 @@ class Threads:
         self._threads = threads
         self._futures: dict[int, Future[Any]] = {}
 
-    async def call(self, held: ClaimedRun, context: Context, arguments: dict[str, Any]) -> Any:
-        function = held.kind.function
-        positional = (context,) if held.kind.signature.takes_context else ()
+    async def call(self, claimed: ClaimedRun, context: Context, arguments: dict[str, Any]) -> Any:
+        function = claimed.kind.function
+        positional = (context,) if claimed.kind.signature.takes_context else ()
         variables = contextvars.copy_context()
         call = partial(variables.run, function, *positional, **arguments)
         # Looked at by the thread itself: it may have been a while until one was free.
-        future = self._threads.submit(partial(_in_time, held, call))
-        self._futures[held.run] = future
+        future = self._threads.submit(partial(_in_time, claimed, call))
+        self._futures[claimed.run] = future
         return await come_to(await asyncio.wrap_future(future))
 
-    def left_behind(self, held: ClaimedRun) -> Future[Any] | None:
-        future = self._futures.pop(held.run, None)
-        is_whole = future is not None and future.done() and held.stop is None
+    def left_behind(self, claimed: ClaimedRun) -> Future[Any] | None:
+        future = self._futures.pop(claimed.run, None)
+        is_whole = future is not None and future.done() and claimed.stop is None
         return None if is_whole else future
 
 
-def _in_time(held: ClaimedRun, call: Callable[[], Any]) -> Any:
-    held.check_lease()
+def _in_time(claimed: ClaimedRun, call: Callable[[], Any]) -> Any:
+    claimed.check_lease()
     return call()
 
 

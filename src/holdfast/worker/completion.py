@@ -128,13 +128,13 @@ class Completion:
     @contextmanager
     def _completing(self) -> Iterator[None]:
         """From before the lease goes with our own commit until it is known whether it went."""
-        held = self._context._held  # noqa: SLF001  # the other half of one idea
-        held.is_completing = True
+        claimed = self._context._claimed  # noqa: SLF001  # the other half of one idea
+        claimed.is_completing = True
         try:
             with _outages_marked():
                 yield
         except BaseException:
-            held.is_completing = False
+            claimed.is_completing = False
             raise
         self._context._is_completed = True  # noqa: SLF001  # the other half of one idea
 
@@ -152,10 +152,10 @@ class Completion:
         return LeaseLost(job=self._context.job.id, run=self._context.fencing_token, doing=doing)
 
     def _statement(self) -> Statement[Settled]:
-        held = self._context._held  # noqa: SLF001  # the other half of one idea
+        claimed = self._context._claimed  # noqa: SLF001  # the other half of one idea
         # What the handler returns comes after this commit, so that it cannot be kept: the flag says so,
         # unless a result was named before.
         own = self._context._own_result  # noqa: SLF001  # the other half of one idea
         complete = Complete(None, NO_RESULT) if own is None else Complete(own.text, own.flag)
-        settlement = Settlement(held.worker, held.job, held.run, complete)
+        settlement = Settlement(claimed.worker, claimed.job, claimed.run, complete)
         return settle(self._schema, [settlement], retention=self._retention)

@@ -57,22 +57,22 @@ class Context:
 
     def __init__(
         self,
-        held: ClaimedRun,
+        claimed: ClaimedRun,
         save_progress: Callable[[ClaimedRun, str], None],
         complete: Callable[["Context", Any], "Completion"],
     ) -> None:
-        self._held = held
+        self._claimed = claimed
         self._save_progress = save_progress
         self._complete = complete
 
     @cached_property
     def job(self) -> JobFacts:
         """What was asked for. Made when it is looked at: most handlers never do."""
-        held, row = self._held, self._held.row
+        claimed, row = self._claimed, self._claimed.row
         return JobFacts(
-            held.job,
+            claimed.job,
             row.kind,
-            held.queue,
+            claimed.queue,
             row.priority,
             row.max_attempts,
             row.created_at,
@@ -83,41 +83,41 @@ class Context:
     @cached_property
     def plan(self) -> Plan | None:
         """The plan that a schedule fired this job for; None for a job that was enqueued otherwise."""
-        return plan_of(self._held.row.origin)
+        return plan_of(self._claimed.row.origin)
 
     @cached_property
     def log(self) -> "logging.LoggerAdapter[logging.Logger]":
         """A logger whose records carry job, run and attempt."""
-        held = self._held
+        claimed = self._claimed
         return logging.LoggerAdapter(
-            logging.getLogger(f"holdfast.job.{held.row.kind}"),
-            {"job": held.job, "run": held.run, "attempt": held.row.attempt},
+            logging.getLogger(f"holdfast.job.{claimed.row.kind}"),
+            {"job": claimed.job, "run": claimed.run, "attempt": claimed.row.attempt},
         )
 
     @property
     def attempt(self) -> int:
         """Which try this is; the first is 1."""
-        return self._held.row.attempt
+        return self._claimed.row.attempt
 
     @property
     def fencing_token(self) -> int:
         """A number that grows with every run of any job: a system that remembers the greatest one that it has
         seen can refuse a run that was taken over.
         """
-        return self._held.run
+        return self._claimed.run
 
     @property
     def is_cancelled(self) -> bool:
         """Whether this run should stop: cancelled, timed out, lost or shutting down. For plain functions,
         which nobody can interrupt. One that has seen it ends as cancelled when it returns.
         """
-        self._has_seen_stop = self._has_seen_stop or self._held.stop is not None
+        self._has_seen_stop = self._has_seen_stop or self._claimed.stop is not None
         return self._has_seen_stop
 
     @property
     def is_lost(self) -> bool:
         """Whether the lease is gone: nothing of this run can be written any more."""
-        return self._held.stop is Stop.LOST
+        return self._claimed.stop is Stop.LOST
 
     @property
     def state(self) -> dict[str, Any]:
@@ -125,7 +125,7 @@ class Context:
         run began with.
         """
         if self._state is None:
-            stored = json.loads(self._held.row.state) if self._held.row.state else {}
+            stored = json.loads(self._claimed.row.state) if self._claimed.row.state else {}
             self._state = stored if isinstance(stored, dict) else {}
         return self._state
 
@@ -133,7 +133,7 @@ class Context:
         """Say how far this run has come, on a scale of your own from 0 up. Cheap: the newest word is written
         soon, behind the fence.
         """
-        self._save_progress(self._held, _progress_text({"value": value, "note": note, **facts}))
+        self._save_progress(self._claimed, _progress_text({"value": value, "note": note, **facts}))
 
     def transaction(self, connection: object = None) -> "Completion":
         """A transaction that completes this job with the writes in it: both, or neither.
@@ -151,7 +151,7 @@ class Context:
             raise InvalidInput(
                 "this job is completed already: call ctx.complete_with() before the block ends"
             )
-        self._own_result = self._held.kind.signature.encode_result(value)
+        self._own_result = self._claimed.kind.signature.encode_result(value)
 
     def saved_state(self) -> str | None:
         """The state as JSON text, if the handler has touched it. ValueError or TypeError if it cannot be."""

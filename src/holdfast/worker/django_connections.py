@@ -85,15 +85,15 @@ class AroundCoroutines:
         self._caller = caller
         self._closing: asyncio.Task[None] | None = None
 
-    async def call(self, held: "ClaimedRun", context: "Context", arguments: dict[str, Any]) -> Any:
+    async def call(self, claimed: "ClaimedRun", context: "Context", arguments: dict[str, Any]) -> Any:
         try:
-            return await self._caller.call(held, context, arguments)
+            return await self._caller.call(claimed, context, arguments)
         finally:
             if self._closing is None and is_loaded():
                 self._closing = asyncio.create_task(self._close())
 
-    def left_behind(self, held: "ClaimedRun") -> "Future[Any] | None":
-        return self._caller.left_behind(held)
+    def left_behind(self, claimed: "ClaimedRun") -> "Future[Any] | None":
+        return self._caller.left_behind(claimed)
 
     async def _close(self) -> None:
         await asyncio.sleep(0)

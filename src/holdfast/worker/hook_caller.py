@@ -23,13 +23,13 @@ class HookCaller:
         while self._running:
             await asyncio.wait(self._running)
 
-    def soon(self, held: ClaimedRun, *calls: HookCall) -> None:
+    def soon(self, claimed: ClaimedRun, *calls: HookCall) -> None:
         if any(hook for _, hook, _ in calls):
-            task = self._loop.create_task(self._in_turn(held, calls))
+            task = self._loop.create_task(self._in_turn(claimed, calls))
             self._running.add(task)
             task.add_done_callback(self._running.discard)
 
-    async def call(self, name: str, held: ClaimedRun, hook: Callable[..., Any], *args: object) -> None:
+    async def call(self, name: str, claimed: ClaimedRun, hook: Callable[..., Any], *args: object) -> None:
         try:
             answer = hook(*args)
             if inspect.isawaitable(answer):
@@ -37,9 +37,9 @@ class HookCaller:
         except asyncio.CancelledError:
             raise
         except BaseException as error:  # noqa: BLE001  # reported
-            self._emitter.emit(HookFailed(name, held.row.kind, held.job, error))
+            self._emitter.emit(HookFailed(name, claimed.row.kind, claimed.job, error))
 
-    async def _in_turn(self, held: ClaimedRun, calls: Sequence[HookCall]) -> None:
+    async def _in_turn(self, claimed: ClaimedRun, calls: Sequence[HookCall]) -> None:
         for name, hook, args in calls:
             if hook is not None:
-                await self.call(name, held, hook, *args)
+                await self.call(name, claimed, hook, *args)

@@ -50,7 +50,7 @@ class LeaseKeeper:
         schema: Schema,
         beats: Beats,
         *,
-        held: Callable[[], Sequence[int]],
+        runs: Callable[[], Sequence[int]],
         claiming_since: Callable[[], float | None],
         on_news: Callable[[int, Heartbeat], None],
         on_lost: Callable[[int], None],
@@ -61,7 +61,7 @@ class LeaseKeeper:
         self._database = database
         self._schema = schema
         self._beats = beats
-        self._held = held
+        self._runs = runs
         self._claiming_since = claiming_since
         self._on_news = on_news
         self._on_lost = on_lost
@@ -131,7 +131,7 @@ class LeaseKeeper:
         sent_at = monotonic()
         try:
             news = self._database.run_one(
-                renew(self._schema, worker=worker, lease=self._beats.lease, runs=self._held())
+                renew(self._schema, worker=worker, lease=self._beats.lease, runs=self._runs())
             )
             if news.is_alive:
                 if self._lease is not None and self._lease.worker == worker:

@@ -21,8 +21,8 @@ _SHOWN = 5
 class LoopWatch:
     """Made on the event loop; `look` is called from the lease keeper's thread, every LOOK_SECONDS."""
 
-    def __init__(self, held: Callable[[], Sequence[ClaimedRun]], emitter: Emitter) -> None:
-        self._held = held
+    def __init__(self, running: Callable[[], Sequence[ClaimedRun]], emitter: Emitter) -> None:
+        self._running = running
         self._emitter = emitter
         self._loop = asyncio.get_running_loop()
         self._loop_thread = threading.get_ident()
@@ -42,7 +42,7 @@ class LoopWatch:
             if self._unanswered >= _BLOCKED_SECONDS and now >= self._quiet_until:
                 self._quiet_until = now + _QUIET_SECONDS
                 self._say()
-        elif self._held():
+        elif self._running():
             self._is_answered, self._unanswered = False, 0.0
             with suppress(RuntimeError):  # the loop has ended
                 self._loop.call_soon_threadsafe(self._answer)
@@ -51,10 +51,10 @@ class LoopWatch:
         self._is_answered = True
 
     def _say(self) -> None:
-        running = self._held()
+        running = self._running()
         task = asyncio.current_task(self._loop)
-        by = next((held.fact for held in running if held.task is task), None)
-        names = [f"{held.row.kind} {held.job}" for held in running[:_SHOWN]]
+        by = next((claimed.fact for claimed in running if claimed.task is task), None)
+        names = [f"{claimed.row.kind} {claimed.job}" for claimed in running[:_SHOWN]]
         if len(running) > _SHOWN:
             names.append(f"and {len(running) - _SHOWN} more")
         lasting = timedelta(seconds=self._unanswered)

@@ -91,13 +91,13 @@ class NoticeTeller:
 
     async def _tell(self, worker: int, notice: Notice) -> None:
         kind = self._kinds[notice.kind]
-        held = ClaimedRun(notice.worker or worker, notice.queue, _claimed(notice), kind)
-        held.stop = Stop.LOST  # nothing of this run can be written any more
-        context = self._context(held)
+        claimed = ClaimedRun(notice.worker or worker, notice.queue, _claimed(notice), kind)
+        claimed.stop = Stop.LOST  # nothing of this run can be written any more
+        context = self._context(claimed)
         error = JobEnded(job=notice.job, state=notice.outcome, error=_error_of(notice))
         for name, hook in kind.hooks.told_of(notice.outcome):
             if hook is not None:
-                await self._hooking.call(name, held, hook, context, error)
+                await self._hooking.call(name, claimed, hook, context, error)
 
 
 def _error_of(notice: Notice) -> dict[str, Any]:

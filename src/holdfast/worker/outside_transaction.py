@@ -22,5 +22,5 @@ def warn_if_outside_transaction(kinds: Container[str]) -> None:
         "commits or not: pass conn=…, open the block with app.using(conn=…) around what it writes, or pass "
         "conn=OWN_TRANSACTION if you mean it",
         OutsideTransaction,
-        otherwise=context._held.kind.function,  # noqa: SLF001  # its other half
+        otherwise=context._claimed.kind.function,  # noqa: SLF001  # its other half
     )

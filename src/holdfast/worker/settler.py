@@ -33,7 +33,7 @@ _log = logging.getLogger("holdfast.worker")
 class RunEnding(PerJob, frozen=True):
     """A run, what is to happen to its job, and who wants to know what became of it."""
 
-    held: ClaimedRun
+    claimed: ClaimedRun
     transition: Transition
     state: str | None
     context: "Context"
@@ -89,10 +89,10 @@ class Settler:
         """Write one batch. What the database cannot take now stays for the next one."""
         batch, self._gathering = self._gathering[: self._size], self._gathering[self._size :]
         savings, self._saving = self._saving, {}
-        lost = [ending for ending in batch if ending.held.stop is Stop.LOST]
+        lost = [ending for ending in batch if ending.claimed.stop is Stop.LOST]
         if lost:
             # Not even tried: somebody else may have them.
-            batch = [ending for ending in batch if ending.held.stop is not Stop.LOST]
+            batch = [ending for ending in batch if ending.claimed.stop is not Stop.LOST]
             for ending in lost:
                 ending.then(ending, "lost", None)
         try:
@@ -129,8 +129,8 @@ class Settler:
         left = list(batch)
         try:
             while left:
-                await self._alone(left[0], savings.get(left[0].held.run))
-                savings.pop(left.pop(0).held.run, None)
+                await self._alone(left[0], savings.get(left[0].claimed.run))
+                savings.pop(left.pop(0).claimed.run, None)
             while savings:
                 run, saving = next(iter(savings.items()))
                 await self._kept(saving)
@@ -174,7 +174,7 @@ class Settler:
             _log.warning("state or progress of run %d is not kept: %s", saving.run, problem)
 
     def _postpone(self, ending: RunEnding, problem: Exception) -> None:
-        run, job, seconds = ending.held.run, ending.held.job, _AGAIN_SECONDS
+        run, job, seconds = ending.claimed.run, ending.claimed.job, _AGAIN_SECONDS
         if self._failures.failed(problem):
             _log.error("run %d of job %d cannot be settled, again in %g s: %s", run, job, seconds, problem)
         self._postponed[run] = ending
@@ -186,10 +186,12 @@ class Settler:
     async def _save(self, batch: list[RunEnding], savings: dict[int, Saving]) -> None:
         for ending in batch:
             if ending.state is not None:
-                held = ending.held
-                earlier = savings.get(held.run)
+                claimed = ending.claimed
+                earlier = savings.get(claimed.run)
                 progress = earlier.progress if earlier else None
-                savings[held.run] = Saving(held.worker, held.job, held.run, ending.state, progress)
+                savings[claimed.run] = Saving(
+                    claimed.worker, claimed.job, claimed.run, ending.state, progress
+                )
         if savings:
             await self._database.run(save(self._schema, list(savings.values())))
 
@@ -208,7 +210,7 @@ class Settler:
     def _conversation(self, batch: list[RunEnding]) -> Conversation[list[Settled]]:
         return settle_surely(
             self._schema,
-            [Settlement(e.held.worker, e.held.job, e.held.run, e.transition) for e in batch],
+            [Settlement(e.claimed.worker, e.claimed.job, e.claimed.run, e.transition) for e in batch],
             retention=self._retention,
         )
 
@@ -216,7 +218,7 @@ class Settler:
     def _tell(batch: list[RunEnding], answers: list[Settled]) -> None:
         by_run = {answer.run: answer for answer in answers}
         for ending in batch:
-            answer = by_run[ending.held.run]
+            answer = by_run[ending.claimed.run]
             ending.then(ending, answer.answer, answer.outcome)
 
 

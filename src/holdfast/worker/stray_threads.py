@@ -28,32 +28,32 @@ class StrayThreads:
         self._loop = asyncio.get_running_loop()
         self.since = since
 
-    async def end(self, held: ClaimedRun, thread: "Future[Any]") -> None:
+    async def end(self, claimed: ClaimedRun, thread: "Future[Any]") -> None:
         """Wait for it; unless its run was taken away, or the process ends."""
         ended = asyncio.Event()
         # From now on: another run may be claimed before we hear that this one was taken away.
-        self.since[held.job] = monotonic()
+        self.since[claimed.job] = monotonic()
         thread.add_done_callback(lambda _: self._on_loop(ended.set))
-        while not ended.is_set() and held.stop not in _AT_ONCE:
-            told = held.stop
+        while not ended.is_set() and claimed.stop not in _AT_ONCE:
+            told = claimed.stop
             try:
                 await ended.wait()
             except asyncio.CancelledError:
                 # Told to stop meanwhile, it is waited for still. If nothing new was said, patience is over;
                 # what the run came to is handed over without waiting for anything more.
-                if held.stop is told:
+                if claimed.stop is told:
                     break
         if thread.done():
-            self.since.pop(held.job, None)
+            self.since.pop(claimed.job, None)
 
-    def remember(self, held: ClaimedRun, thread: "Future[Any]", then: Callable[[str], None]) -> None:
+    def remember(self, claimed: ClaimedRun, thread: "Future[Any]", then: Callable[[str], None]) -> None:
         """Until it ends; `then` gives the slot of its queue back."""
 
         def ended(_: "Future[Any]") -> None:
-            self.since.pop(held.job, None)
-            self._on_loop(lambda: then(held.queue))
+            self.since.pop(claimed.job, None)
+            self._on_loop(lambda: then(claimed.queue))
 
-        self.since.setdefault(held.job, monotonic())
+        self.since.setdefault(claimed.job, monotonic())
         thread.add_done_callback(ended)
 
     def put_off(self, job: int) -> Snooze:

@@ -98,7 +98,7 @@ class Worker:
         self._availability = availability or Availability.of(self._dsn)
         self._nearby = nearby or NearbyWorkers()
         self._id: int | None = None
-        self._held: Mapping[int, ClaimedRun] = {}
+        self._runs: Mapping[int, ClaimedRun] = {}
         self._lease: Lease | None = None
         self._beginning_anew: asyncio.Task[None] | None = None
         self._telling: set[asyncio.Task[None]] = set()
@@ -117,7 +117,7 @@ class Worker:
 
     def running_kinds(self) -> Counter[str]:
         """How many jobs of each kind are under way here."""
-        return Counter(held.row.kind for held in self._held.values())
+        return Counter(claimed.row.kind for claimed in self._runs.values())
 
     async def run(self) -> None:
         """Until `stopping` is asked to drain. Nothing claimed is forgotten on the way out."""
@@ -171,7 +171,7 @@ class Worker:
                 fetcher = self._fetcher(hot, slots, places, attempts=attempts, settler=settler, leader=leader)
                 keeper = self._keeper(connections.leases, attempts, fetcher, wake_ups)
                 self._keeper_now, self._attempts, self._fetcher_now = keeper, attempts, fetcher
-                self._held = attempts.held
+                self._runs = attempts.runs
                 async with listener:
                     self._subscribe(listener, fetcher, leader, keeper)
                     async with running(keeper):
@@ -241,13 +241,13 @@ class Worker:
                 if ending:
                     await asyncio.wait(ending, timeout=self._patience)
 
-    def _postpone(self, database: Database, held: ClaimedRun, seconds: float | None) -> None:
+    def _postpone(self, database: Database, claimed: ClaimedRun, seconds: float | None) -> None:
         """A child has begun a run, or is slow to start: its timeout is counted from then on."""
-        self._attempts.watch(held)
+        self._attempts.watch(claimed)
         if seconds is not None:
             lasting = timedelta(seconds=seconds)
             statement = postpone(
-                self._schema, worker=held.worker, job=held.job, run=held.run, lasting=lasting
+                self._schema, worker=claimed.worker, job=claimed.job, run=claimed.run, lasting=lasting
             )
             telling = asyncio.get_running_loop().create_task(_told(database, statement))
             self._telling.add(telling)
@@ -330,12 +330,12 @@ class Worker:
             blocking,
             self._schema,
             self._options.beats,
-            held=lambda: list(attempts.held),
+            runs=lambda: list(attempts.runs),
             on_news=heard,
             on_lost=self._on_lost,
             claiming_since=lambda: fetcher.claiming_since,
             on_released=fetcher.wake,
-            watch=LoopWatch(lambda: list(attempts.held.values()), self._emitter),
+            watch=LoopWatch(lambda: list(attempts.runs.values()), self._emitter),
             wake_ups=wake_ups,
         )
 

@@ -136,8 +136,8 @@ class ChildMain:
         forked_copy.watch()
         threading.Thread(target=self._listen, name="holdfast-listener", daemon=True).start()
         while True:
-            call, held, saying = self._calls.get()
-            ended = contextvars.copy_context().run(self._run, call, held, saying)
+            call, claimed, saying = self._calls.get()
+            ended = contextvars.copy_context().run(self._run, call, claimed, saying)
             if forked_copy.is_copy:
                 forked_copy.leave(ended.raised.rebuilt() if ended.raised else None)
             saying.finish()
@@ -154,63 +154,63 @@ class ChildMain:
             match message:
                 case CallHandler():
                     # A handler sees nothing of its kind, which stays in the worker.
-                    held = ClaimedRun(message.worker, message.queue, message.row, cast("Kind", None))
-                    saying = ProgressSender(self._channel, held.run)
-                    self._current = held, saying
-                    self._calls.put((message, held, saying))
+                    claimed = ClaimedRun(message.worker, message.queue, message.row, cast("Kind", None))
+                    saying = ProgressSender(self._channel, claimed.run)
+                    self._current = claimed, saying
+                    self._calls.put((message, claimed, saying))
                 case StopRun(run, reason) if self._current and self._current[0].run == run:
                     self._current[0].tell_to_stop(reason)
                 case ProgressTaken(run) if self._current and self._current[0].run == run:
                     self._current[1].heard()
         confinement.die()
 
-    def _run(self, call: CallHandler, held: ClaimedRun, saying: ProgressSender) -> Ended:
-        context = Context(held, save_progress=lambda _, text: saying.say(text), complete=_refuse)
+    def _run(self, call: CallHandler, claimed: ClaimedRun, saying: ProgressSender) -> Ended:
+        context = Context(claimed, save_progress=lambda _, text: saying.say(text), complete=_refuse)
         current.set(context)
         if monotonic() >= call.believed_until:
-            return Ended(held.run, is_too_late=True)
+            return Ended(claimed.run, is_too_late=True)
         try:
             # Its module is imported first: that is the start of this process, and no part of the handler's
             # time. Without the limit, under which an import fails with whatever its library makes of that.
             function = call.reference.resolve()
             if monotonic() >= call.believed_until:
-                return Ended(held.run, is_too_late=True)
+                return Ended(claimed.run, is_too_late=True)
             confinement.check_memory(self._memory_limit)
             with confinement.limited_memory(self._memory_limit):
-                result = self._called(function, call, held, context)
+                result = self._called(function, call, claimed, context)
         except SystemExit:
             raise  # the handler ends its process, and the worker sees how
         except BaseException as error:  # noqa: BLE001  # whatever a handler raises is the end of its attempt
             error.__traceback__ = _from_the_handler_on(error.__traceback__)
             is_spent = self._memory_limit is not None and _is_about_memory(error)
             return Ended(
-                held.run, raised=PickledError.of(error), state=_state_if_any(context), is_spent=is_spent
+                claimed.run, raised=PickledError.of(error), state=_state_if_any(context), is_spent=is_spent
             )
         try:
             state = context.saved_state()
         except Exception as error:  # noqa: BLE001  # a handler may put anything into it
-            return Ended(held.run, raised=PickledError.of(_not_kept(error)))
-        return replace(_pickled(held.run, result), state=state)
+            return Ended(claimed.run, raised=PickledError.of(_not_kept(error)))
+        return replace(_pickled(claimed.run, result), state=state)
 
     def _called(
-        self, function: Callable[..., Any], call: CallHandler, held: ClaimedRun, context: Context
+        self, function: Callable[..., Any], call: CallHandler, claimed: ClaimedRun, context: Context
     ) -> Any:
         arguments = load(call.arguments)
-        self._channel.send(Begun(held.run))
+        self._channel.send(Begun(claimed.run))
         positional = (context,) if call.takes_context else ()
 
         def called() -> Any:
             return function(*positional, **arguments)
 
         if inspect.iscoroutinefunction(function):
-            return asyncio.run(_awaited(called, held))
+            return asyncio.run(_awaited(called, claimed))
         with django_connections.fresh():
             result = called()
         check_has_run(result)
-        return asyncio.run(_awaited(lambda: result, held)) if inspect.isawaitable(result) else result
+        return asyncio.run(_awaited(lambda: result, claimed)) if inspect.isawaitable(result) else result
 
 
-async def _awaited(called: Callable[[], Any], held: ClaimedRun) -> Any:
+async def _awaited(called: Callable[[], Any], claimed: ClaimedRun) -> Any:
     """Cancelled as a coroutine in the worker would be when it is told to stop."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None, "this is one"  # noqa: S101  # for the type checker
@@ -219,13 +219,13 @@ async def _awaited(called: Callable[[], Any], held: ClaimedRun) -> Any:
         with suppress(RuntimeError):  # the loop was closed in the same moment
             loop.call_soon_threadsafe(task.cancel)
 
-    held.on_stop = cancel
-    if held.stop is not None:
+    claimed.on_stop = cancel
+    if claimed.stop is not None:
         cancel()
     try:
         return await called()
     finally:
-        held.on_stop = None
+        claimed.on_stop = None
         await django_connections.close_old_in_sync_thread()
 
 

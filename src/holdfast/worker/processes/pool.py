@@ -33,7 +33,7 @@ Postpone = Callable[[ClaimedRun, float | None], None]
 """Told that the time of a run begins, and if the leader has to know, for how many seconds from now."""
 
 
-def _nothing(held: ClaimedRun, seconds: float | None) -> None: ...
+def _nothing(claimed: ClaimedRun, seconds: float | None) -> None: ...
 
 
 class Processes:
@@ -75,59 +75,59 @@ class Processes:
         # are killed.
         await self._group.__aexit__(None, None, None)
 
-    async def call(self, held: ClaimedRun, context: Context, arguments: dict[str, Any]) -> Any:
+    async def call(self, claimed: ClaimedRun, context: Context, arguments: dict[str, Any]) -> Any:
         """What the handler returned or raised in its process, or ProcessDied."""
-        kind = held.kind
-        call = self._call(held, kind.function, arguments, takes_context=kind.signature.takes_context)
-        held.await_call(START_SECONDS)
+        kind = claimed.kind
+        call = self._call(claimed, kind.function, arguments, takes_context=kind.signature.takes_context)
+        claimed.await_call(START_SECONDS)
         slow = asyncio.get_running_loop().call_later(
-            _SLOW_SECONDS, self._postpone, held, START_SECONDS + held.row.lasting
+            _SLOW_SECONDS, self._postpone, claimed, START_SECONDS + claimed.row.lasting
         )
 
         def begun() -> None:
             slow.cancel()
-            held.call_begins()
-            is_late = monotonic() - held.began > _SLOW_SECONDS
-            self._postpone(held, held.row.lasting if is_late else None)
+            claimed.call_begins()
+            is_late = monotonic() - claimed.began > _SLOW_SECONDS
+            self._postpone(claimed, claimed.row.lasting if is_late else None)
 
         try:
-            return await self._run(call, held, context, kind.memory_limit, begun)
+            return await self._run(call, claimed, context, kind.memory_limit, begun)
         finally:
             slow.cancel()
 
     async def call_function(
         self,
-        held: ClaimedRun,
+        claimed: ClaimedRun,
         context: Context,
         function: Callable[..., Any],
         arguments: dict[str, Any],
         on_begun: Callable[[], None] = lambda: None,
     ) -> Any:
         """The same for another function than the run's own, such as a step of it."""
-        call = self._call(held, function, arguments, takes_context=False)
+        call = self._call(claimed, function, arguments, takes_context=False)
         if self._places is None:
-            return await self._run(call, held, context, None, on_begun)
+            return await self._run(call, claimed, context, None, on_begun)
         await self._places.taken()
         try:
-            return await self._run(call, held, context, None, on_begun)
+            return await self._run(call, claimed, context, None, on_begun)
         finally:
             self._places.give_back()
 
     async def _run(
         self,
         call: CallHandler,
-        held: ClaimedRun,
+        claimed: ClaimedRun,
         context: Context,
         memory_limit: int | None,
         on_begun: Callable[[], None],
     ) -> Any:
         while True:
             await self._make_room(memory_limit)
-            held.check_lease()
-            call = replace(call, believed_until=held.lease.believed_until)
+            claimed.check_lease()
+            call = replace(call, believed_until=claimed.lease.believed_until)
             child = self._take(memory_limit)
             try:
-                answer = await self._answered(child, call, held, context, on_begun)
+                answer = await self._answered(child, call, claimed, context, on_begun)
             finally:
                 self._give_back(child)
             if isinstance(answer, Ended) and answer.is_too_late:
@@ -137,12 +137,12 @@ class Processes:
                 return self._outcome(answer, context)
 
     @staticmethod
-    def left_behind(held: ClaimedRun) -> Future[Any] | None:  # noqa: ARG004  # a child never outlives its call
+    def left_behind(claimed: ClaimedRun) -> Future[Any] | None:  # noqa: ARG004  # a child never outlives its call
         return None
 
     def _call(
         self,
-        held: ClaimedRun,
+        claimed: ClaimedRun,
         function: Callable[..., Any],
         arguments: dict[str, Any],
         *,
@@ -156,14 +156,20 @@ class Processes:
         except Exception as error:
             raise InvalidInput(f"its arguments cannot be pickled for a child process: {error}") from error
         return CallHandler(
-            reference, held.worker, held.queue, held.row, takes_context, pickled, held.lease.believed_until
+            reference,
+            claimed.worker,
+            claimed.queue,
+            claimed.row,
+            takes_context,
+            pickled,
+            claimed.lease.believed_until,
         )
 
     async def _answered(
         self,
         child: ChildProcess,
         call: CallHandler,
-        held: ClaimedRun,
+        claimed: ClaimedRun,
         context: Context,
         on_begun: Callable[[], None],
     ) -> Answer:
@@ -171,19 +177,19 @@ class Processes:
         try:
             await asyncio.wait([answer])
         except asyncio.CancelledError:
-            await self._stop(child, answer, held, context)
+            await self._stop(child, answer, claimed, context)
             raise
         return answer.result()
 
     async def _stop(
-        self, child: ChildProcess, answer: asyncio.Future[Answer], held: ClaimedRun, context: Context
+        self, child: ChildProcess, answer: asyncio.Future[Answer], claimed: ClaimedRun, context: Context
     ) -> None:
         """Politely, then for good. A lost lease is no time for politeness: the job may be running elsewhere
         already. Being cancelled once more means the same.
         """
-        child.tell_to_stop(held.stop or Stop.SHUTDOWN)
+        child.tell_to_stop(claimed.stop or Stop.SHUTDOWN)
         try:
-            await asyncio.wait([answer], timeout=0 if held.stop is Stop.LOST else self._grace)
+            await asyncio.wait([answer], timeout=0 if claimed.stop is Stop.LOST else self._grace)
         finally:
             if not answer.done():
                 child.kill()
