@@ -6,7 +6,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
@@ -17,6 +16,8 @@ from demo.orders import Books
 from demo.picture import Deliveries, Picture, Queue, Running
 from demo.screen import Stage, screen
 from rich.console import Console
+
+from support.waiting import block_until
 
 pytestmark = pytest.mark.machine  # it takes its time: 20 s, with processes of its own
 
@@ -97,10 +98,7 @@ def test_ctrl_c_sums_up_and_leaves_nothing_behind(
     assert "0 lost" in rest
     assert "Traceback" not in seen + rest
     assert ("psql" in seen) is ("--keep" in arguments)
-    end = time.monotonic() + 10
-    while left_behind(tmp_path) and time.monotonic() < end:
-        time.sleep(0.1)
-    assert left_behind(tmp_path) == []
+    block_until(lambda: not left_behind(tmp_path), lambda: f"left: {left_behind(tmp_path)}", within=10)
 
 
 @pytest.mark.parametrize("width", [80, 120])

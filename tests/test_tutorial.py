@@ -4,11 +4,12 @@ import os
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from support.waiting import block_until
 
 PAGE = Path(__file__).parent.parent / "docs/tutorial/first-job.md"
 BLOCK = re.compile(r"```(\w+)\n(.*?)```", re.DOTALL)
@@ -46,10 +47,11 @@ class Terminal:
         """
         lines = [re.escape(line).replace("…", ".*") for line in shown.splitlines()]
         patterns = [re.compile(f"^{line}($|{LOGGED})", re.MULTILINE) for line in lines]
-        end = time.monotonic() + 60
-        while missing := [each.pattern for each in patterns if not each.search(self.new)]:
-            assert time.monotonic() < end, f"not shown: {missing}\n{self._output.read_text()}"
-            time.sleep(0.02)
+
+        def missing() -> list[str]:
+            return [each.pattern for each in patterns if not each.search(self.new)]
+
+        block_until(lambda: not missing(), lambda: f"shown: {missing()}\n{self._output.read_text()}")
         self._seen = len(self._output.read_text())
 
     @property

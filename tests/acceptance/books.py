@@ -1,8 +1,6 @@
 """What the database says happened, seen from a connection of the test's own."""
 
-import asyncio
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
@@ -11,21 +9,13 @@ from typing import Any
 import psycopg
 
 from support.logs import whole_lines
+from support.waiting import until
 
 TABLES = """
 create table effect (job bigint, run bigint, note text, at timestamptz default clock_timestamp())
 """
 
 Row = tuple[Any, ...]
-
-
-async def until(is_so: Callable[[], object], what: str, *, within: float = 30) -> float:
-    """Until something holds; how long that took, in seconds."""
-    began = monotonic()
-    while not is_so():
-        assert monotonic() - began < within, f"not within {within:g} s: {what}"
-        await asyncio.sleep(0.01)
-    return monotonic() - began
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +106,10 @@ class Books:
         return [row[0] for row in rows]
 
     async def all_finished(self, jobs: int, *, within: float = 60) -> float:
-        return await until(lambda: self.finished() >= jobs, f"{jobs} jobs are finished", within=within)
+        """How long that took, in seconds."""
+        began = monotonic()
+        await until(lambda: self.finished() >= jobs, f"{jobs} jobs are finished", within=within)
+        return monotonic() - began
 
     def assert_balanced(self, jobs: int) -> None:
         """Every job succeeded, once, and nothing of it is left where jobs wait or run."""

@@ -6,7 +6,8 @@ from contextlib import asynccontextmanager, contextmanager
 
 import psycopg
 
-from acceptance.books import Books, until
+from acceptance.books import Books
+from support.waiting import until
 
 # A table and not a row: a claim waits for it before it takes its snapshot, so that one that had begun before
 # the job was there, and waited, sees the job nevertheless.

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from acceptance.books import Books, until
+from acceptance.books import Books
 from acceptance.inside import NO_MORE, ONCE_MORE, ledger, working
 from holdfast import App, Cancel, Context, Fail, Retry, RetryLater, Snooze
 from holdfast.worker import attempts
+from support.waiting import until
 
 
 class Broken(Exception):

@@ -6,11 +6,12 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from acceptance.books import Books, until
+from acceptance.books import Books
 from acceptance.inside import working
 from acceptance.locks import locked, someone_waits
 from holdfast import App
 from holdfast.errors import SchemaOutdated
+from support.waiting import until
 
 
 async def test_a_worker_lives_as_long_as_the_lifespan_around_it(dsn: str, books: Books) -> None:

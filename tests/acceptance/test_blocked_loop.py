@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from acceptance.books import Books, until
+from acceptance.books import Books
 from acceptance.inside import working
 from acceptance.locks import NO_CLAIM, locked, someone_waits
 from acceptance.workers import Workers
 from holdfast import App
+from support.waiting import until
 
 
 @pytest.mark.requirement("S1.12", "S4.15")

@@ -4,10 +4,11 @@ import asyncio
 
 import pytest
 
-from acceptance.books import Books, until
+from acceptance.books import Books
 from acceptance.inside import noting, working
 from holdfast import App, Context, Retry
 from holdfast.telemetry.events import ChoreDid, Event
+from support.waiting import until
 
 ENDED = """
 with ended as (

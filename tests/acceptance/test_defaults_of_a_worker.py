@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from acceptance.books import Books, until
+from acceptance.books import Books
 from acceptance.inside import NO_MORE, noting
 from holdfast import App, Cancel, Context, Retention, WorkerOptions
 from holdfast.postgres.database import Database
@@ -13,6 +13,7 @@ from holdfast.schedules.planner import chores as planning
 from holdfast.telemetry.events import Emitter
 from holdfast.worker.chores.duties import chores_of
 from support.engine import SCHEMA
+from support.waiting import until
 
 KEPT = "select outcome::text, keep_until - finished_at from holdfast.ledger where is_final"
 HOUR = timedelta(hours=1)

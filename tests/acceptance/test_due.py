@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from acceptance.books import Books, until
+from acceptance.books import Books
 from acceptance.inside import working
 from acceptance.workers import Workers
 from holdfast import App, Context, Retry
+from support.waiting import until
 
 # Without an exact timer the leader would look again only after five seconds, then after twenty: what comes
 # sooner was waited for, however busy the machine is.

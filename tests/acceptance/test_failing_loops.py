@@ -4,9 +4,10 @@ import logging
 
 import pytest
 
-from acceptance.books import Books, until
+from acceptance.books import Books
 from acceptance.inside import working
 from holdfast import App
+from support.waiting import until
 
 
 async def test_a_claim_that_keeps_failing_is_warned_of_once_for_each_reason_and_told_when_it_works(

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from acceptance.books import Books, until
+from acceptance.books import Books
 from acceptance.workers import WorkerProcess, Workers
+from support.waiting import until
 
 
 async def taken_over(shop: Any, books: Books, workers: Workers, kind: str) -> tuple[WorkerProcess, int]:

@@ -5,9 +5,10 @@ from typing import Any
 
 import pytest
 
-from acceptance.books import Books, until
+from acceptance.books import Books
 from acceptance.inside import NO_MORE, ONCE_MORE, working
 from holdfast import App, Context, Retry
+from support.waiting import until
 
 Said = list[tuple[str, int, str]]
 

@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from acceptance.books import Books, until
+from acceptance.books import Books
 from acceptance.workers import WorkerProcess, Workers
+from support.waiting import until
 
 
 @pytest.mark.requirement("S1.4", "S2.35", "S4.3", "S4.16")

@@ -5,11 +5,12 @@ from time import monotonic
 
 import pytest
 
-from acceptance.books import Books, until
+from acceptance.books import Books
 from acceptance.inside import noting, working
 from acceptance.locks import held_up
 from holdfast import App
 from holdfast.telemetry.events import Event, LeadershipChanged
+from support.waiting import until
 
 STOLEN = "update holdfast.leader set worker = -1, term = term + 1, expires_at = now() + interval '1 s'"
 

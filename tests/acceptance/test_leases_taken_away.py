@@ -6,13 +6,14 @@ from time import monotonic
 
 import pytest
 
-from acceptance.books import Books, until
+from acceptance.books import Books
 from acceptance.inside import working
 from acceptance.locks import held_up
 from holdfast import App, Context, Retry
 from holdfast.errors import LeaseLost
 from holdfast.storage import chores
 from support.engine import SCHEMA, Engine
+from support.waiting import until
 
 AGAIN = Retry(max_attempts=5, backoff="0s")
 LEFT = "select extract(epoch from expires_at - clock_timestamp()) from holdfast.worker"

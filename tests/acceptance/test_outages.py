@@ -2,11 +2,12 @@
 
 import pytest
 
-from acceptance.books import Books, until
+from acceptance.books import Books
 from acceptance.inside import working
 from holdfast import App, Context, Flow, Retry
 from support.engine import Engine
 from support.outages import CODES, begin_outage, failures
+from support.waiting import until
 
 ENDED = "select count(*) from holdfast.jobs where state in ('succeeded', 'failed')"
 

@@ -13,11 +13,12 @@ from django.db import connections
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 
-from acceptance.books import Books, until
+from acceptance.books import Books
 from acceptance.inside import ONCE_MORE, ledger, working
 from borrowed.callers import configure_django, django_on, parts
 from holdfast import App, Context
 from holdfast.errors import InvalidInput, LeaseLost
+from support.waiting import until
 
 WRITE = "insert into effect (job, run, note) values (:job, :run, 'written')"
 

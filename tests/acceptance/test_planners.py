@@ -4,10 +4,11 @@ from itertools import pairwise
 
 import pytest
 
-from acceptance.books import Books, until
+from acceptance.books import Books
 from acceptance.test_clock import wrong_clock
 from acceptance.workers import WorkerProcess, Workers
 from schedules.clockwork import PERIOD
+from support.waiting import until
 
 TICKING = "schedules.clockwork"
 

@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from acceptance.books import Books, until
+from acceptance.books import Books
 from acceptance.workers import Workers
 from support.pgbouncer import pgbouncer
+from support.waiting import until
 
 pytestmark = [pytest.mark.machine, pytest.mark.root]
 

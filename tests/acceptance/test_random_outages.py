@@ -19,12 +19,13 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 
-from acceptance.books import Books, until
+from acceptance.books import Books
 from acceptance.inside import working
 from borrowed.callers import parts
 from holdfast import App, Context, Done, Flow, Machine, Next, Retry, Step
 from holdfast.flows import ends
 from holdfast.worker import settler
+from support.waiting import until
 
 SECONDS = 2.5
 PATIENT = Retry(max_attempts=1_000, backoff="50ms", on=KeyError)

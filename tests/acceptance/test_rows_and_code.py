@@ -7,10 +7,11 @@ from functools import partial
 
 import pytest
 
-from acceptance.books import Books, until
+from acceptance.books import Books
 from acceptance.inside import noting, working
 from holdfast import App, Context, Retry
 from holdfast.job import Job
+from support.waiting import until
 
 
 def with_attempts(app: App, number: int) -> Job[[], None]:

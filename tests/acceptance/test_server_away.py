@@ -10,13 +10,14 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
-from acceptance.books import Books, until
+from acceptance.books import Books
 from acceptance.workers import WorkerProcess, Workers
 from holdfast.postgres.embedded import EmbeddedServer
 from holdfast.postgres.migrations.runner import migrate
 from holdfast.postgres.schema import Schema
 from holdfast.storage.migrations import packaged
 from support.servers import restart, start_again, stop_now
+from support.waiting import until
 
 
 @pytest.fixture(scope="module")

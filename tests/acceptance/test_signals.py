@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from acceptance.books import Books, until
+from acceptance.books import Books
 from acceptance.workers import Workers
+from support.waiting import until
 
 
 @pytest.mark.requirement("S2.45")

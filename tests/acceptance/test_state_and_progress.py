@@ -4,9 +4,10 @@ import asyncio
 
 import pytest
 
-from acceptance.books import Books, until
+from acceptance.books import Books
 from acceptance.inside import working
 from holdfast import App, Context, Retry, Snooze
+from support.waiting import until
 
 
 @pytest.mark.requirement("S1.24", "S4.20")

@@ -6,13 +6,14 @@ from datetime import timedelta
 
 import pytest
 
-from acceptance.books import Books, until
+from acceptance.books import Books
 from acceptance.inside import NO_MORE, ONCE_MORE, ledger, working
 from holdfast import App, Context
 from holdfast.postgres.blocking import BlockingDatabase
 from holdfast.postgres.conversation import hold_blocking
 from holdfast.storage.chores import rescue_overdue
 from support.engine import SCHEMA
+from support.waiting import until
 
 Logged = pytest.LogCaptureFixture
 THREAD = 'still running after its timeout: plain functions cannot be stopped, see isolate="process": job='

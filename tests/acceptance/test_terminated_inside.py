@@ -12,7 +12,7 @@ import pytest
 from django.db import connections, transaction
 from django.utils.connection import ConnectionProxy
 
-from acceptance.books import Books, until
+from acceptance.books import Books
 from acceptance.inside import working
 from acceptance.own_connections import (
     Way,
@@ -25,6 +25,7 @@ from acceptance.own_connections import (
 )
 from borrowed.callers import configure_django, django_on
 from holdfast import App, Context, Retry
+from support.waiting import until
 
 WAYS = {
     "ours": None,

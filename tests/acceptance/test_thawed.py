@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from acceptance.books import Books, until
+from acceptance.books import Books
 from acceptance.locks import NO_CLAIM, locked, someone_waits
 from acceptance.workers import Workers
+from support.waiting import until
 
 
 @pytest.mark.parametrize("kind", ["pay_once", "pay_once_in_a_thread"])

@@ -2,11 +2,12 @@
 
 import pytest
 
-from acceptance.books import Books, until
+from acceptance.books import Books
 from acceptance.inside import noting, working
 from holdfast import App
 from holdfast.telemetry.events import Emitter, Event, NobodyServes
 from holdfast.worker.chores.unserved_reporter import UnservedReporter
+from support.waiting import until
 
 
 async def test_jobs_that_no_live_worker_serves_are_warned_of(

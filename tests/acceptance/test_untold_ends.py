@@ -5,12 +5,13 @@ from typing import Any
 
 import pytest
 
-from acceptance.books import Books, until
+from acceptance.books import Books
 from acceptance.inside import NO_MORE, ONCE_MORE, working
 from acceptance.workers import Workers
 from holdfast import App, Context
 from holdfast.errors import JobEnded
 from holdfast.storage.notices import take_notices
+from support.waiting import until
 
 Said = list[tuple[str, int, str]]
 

@@ -4,9 +4,10 @@ from typing import Any
 
 import pytest
 
-from acceptance.books import Books, until
+from acceptance.books import Books
 from acceptance.inside import ledger
 from acceptance.workers import Workers
+from support.waiting import until
 
 
 @pytest.mark.requirement("S2.25", "S4.10")

@@ -6,9 +6,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from acceptance.books import Books, until
+from acceptance.books import Books
 from acceptance.inside import noting, working
 from holdfast import App, Flow
+from support.waiting import until
 
 # Nobody looks by himself for ten minutes.
 SELDOM = {"poll": 600, "lease": 1200, "beat": 600, "leader_lease": 1200}

@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
-from acceptance.books import Books, until
+from acceptance.books import Books
 from acceptance.inside import working
 from acceptance.workers import Workers
 from holdfast import App, Context, RetryLater, Snooze
 from holdfast.postgres.listener import Listener
 from holdfast.worker.worker import Worker
 from support.pgbouncer import pgbouncer
+from support.waiting import until
 
 # A full look comes every 30 s: whatever is done well before that was not found by it.
 SOON = timedelta(seconds=8)

@@ -11,8 +11,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from acceptance.books import Books, until
+from acceptance.books import Books
 from support.logs import whole_lines
+from support.waiting import until
 
 TESTS = Path(__file__).parents[1]
 

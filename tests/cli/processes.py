@@ -2,12 +2,13 @@
 
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
+
+from support.waiting import block_until
 
 _WITH_FOLDER = """
 import sys
@@ -39,7 +40,4 @@ def started(*args: str, folder: Path | None = None) -> Iterator["subprocess.Pope
 
 def wait_until(conn: psycopg.Connection, query: str, *, seconds: float = 60) -> None:
     """Until a query of one boolean answers true."""
-    end = time.monotonic() + seconds
-    while conn.execute(query).fetchone() != (True,):
-        assert time.monotonic() < end, f"still not true: {query}"
-        time.sleep(0.01)
+    block_until(lambda: conn.execute(query).fetchone() == (True,), query, within=seconds)

@@ -2,13 +2,13 @@
 
 import os
 import signal
-import time
 from pathlib import Path
 
 import psycopg
 import pytest
 
 from cli.worker_processes import APP, Start, enqueue
+from support.waiting import block_until
 from worker.calling import is_alive
 
 ISOLATED = """
@@ -50,7 +50,4 @@ def test_a_killed_worker_takes_what_isolated_handlers_have_started_with_it(
 
 
 def wait_until_dead(family: list[int]) -> None:
-    end = time.monotonic() + 5
-    while left := [pid for pid in family if is_alive(pid)]:
-        assert time.monotonic() < end, f"{len(left)} of {len(family)} live on"
-        time.sleep(0.01)
+    block_until(lambda: not any(map(is_alive, family)), "all of the family are dead", within=5)

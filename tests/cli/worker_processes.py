@@ -13,6 +13,7 @@ from pathlib import Path
 import psycopg
 
 from support.logs import whole_lines
+from support.waiting import block_until
 
 APP = """
 import asyncio
@@ -76,11 +77,11 @@ class WorkerProcess:
         self.wait_until(lambda: self.log.count(text) >= times, f"{times} times {text!r}")
 
     def wait_until(self, is_so: Callable[[], bool], what: str) -> None:
-        end = time.monotonic() + 60
-        while not is_so():
-            assert self.process.poll() is None, f"ended before {what}:\n{self.log}"
-            assert time.monotonic() < end, f"no {what}:\n{self.log}"
-            time.sleep(0.01)
+        def is_so_or_ended() -> bool:
+            return is_so() or self.process.poll() is not None
+
+        block_until(is_so_or_ended, lambda: f"{what}:\n{self.log}")
+        assert is_so(), f"ended before {what}:\n{self.log}"
 
     def signal(self, number: signal.Signals = signal.SIGTERM) -> None:
         self.process.send_signal(number)

@@ -1,6 +1,5 @@
 """What the tests of connections share: an observer beside the database under test, and both colours."""
 
-import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
@@ -11,6 +10,7 @@ import pytest
 
 from connections.colours import Colour
 from holdfast.postgres.embedded import EmbeddedServer
+from support.waiting import until
 
 
 @pytest.fixture(params=["async", "blocking"])
@@ -32,9 +32,7 @@ class Observer:
 
     async def until(self, text: str, *params: object) -> None:
         """Until a question is answered with true."""
-        async with asyncio.timeout(20):
-            while not await self.value(text, *params):  # noqa: ASYNC110  # the server signals no such thing
-                await asyncio.sleep(0.01)
+        await until(lambda: self.value(text, *params), text)
 
     async def terminate(self) -> int:
         """End every session of ours, and wait until they are gone; how many there were."""
@@ -45,12 +43,6 @@ class Observer:
         ended = [pid for pid, _ in await cursor.fetchall()]
         await self.until("select not exists (select from pg_stat_activity where pid = any(%s))", ended)
         return len(ended)
-
-
-async def until(is_so: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
-        while not is_so():  # noqa: ASYNC110  # pools and loggers have no event to wait for
-            await asyncio.sleep(0.01)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from connections.conftest import Observer, until
+from connections.conftest import Observer
 from holdfast import App, Context, Flow, Retry, WorkerOptions
 from holdfast.errors import InvalidInput, JobEnded
 from holdfast.postgres.embedded import EmbeddedServer
@@ -19,6 +19,7 @@ from holdfast.telemetry.events import LeadershipChanged
 from holdfast.worker.connections import OWN_CONNECTIONS
 from support.pgbouncer import pgbouncer
 from support.servers import start_again, stop_now
+from support.waiting import until
 
 DOCS = Path(__file__).parents[2] / "docs"
 OURS = """

@@ -7,7 +7,7 @@ from time import monotonic
 import pytest
 
 from connections.colours import BACKEND, Colour, asking, entered, opened
-from connections.conftest import Observer, until
+from connections.conftest import Observer
 from holdfast.errors import ConnectionFailed, ConnectionLost
 from holdfast.postgres.availability import Availability
 from holdfast.postgres.blocking import BlockingDatabase
@@ -19,6 +19,7 @@ from holdfast.postgres.options import PoolOptions
 from holdfast.postgres.pooler import Pooler
 from support.proxy import Proxy
 from support.servers import restart, start_again, stop_now
+from support.waiting import until
 
 Lines = Callable[[], list[str]]
 

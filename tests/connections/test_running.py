@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from connections.colours import BACKEND, Colour, Either, asking, opened
-from connections.conftest import Observer, until
+from connections.conftest import Observer
 from holdfast.errors import (
     Conflict,
     ConnectionFailed,
@@ -21,6 +21,7 @@ from holdfast.postgres.blocking import BlockingDatabase
 from holdfast.postgres.database import Database
 from holdfast.postgres.options import PoolOptions
 from holdfast.postgres.statement import Statement
+from support.waiting import until
 
 SLEEPING = (
     "select exists (select from pg_stat_activity"

@@ -2,7 +2,6 @@
 
 import shutil
 import signal
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from embedded.users import User
 from holdfast.postgres.embedded import EmbeddedServer
 from holdfast.postgres.embedded.layout import Layout
 from holdfast.postgres.embedded.processes import processes_of, send
+from support.waiting import block_until
 
 FAST = {"fsync": "off"}
 
@@ -43,10 +43,7 @@ def own_directory(prepared: Path, tmp_path: Path) -> Iterator[Path]:
 def end_processes(directory: Path) -> None:
     for pid in processes_of(Layout(directory).data):
         send(pid, signal.SIGKILL)
-    deadline = time.monotonic() + 30
-    while processes_of(Layout(directory).data):
-        assert time.monotonic() < deadline, "a process outlived a SIGKILL"
-        time.sleep(0.005)
+    block_until(lambda: not processes_of(Layout(directory).data), "all processes are dead")
 
 
 @pytest.fixture

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -24,16 +23,10 @@ from holdfast.postgres.embedded.layout import Layout
 from holdfast.postgres.embedded.locks import FileLock
 from holdfast.postgres.embedded.postmaster import Postmaster
 from support.servers import kill, start_again
+from support.waiting import block_until
 
 FAST = {"fsync": "off"}
 MakeUser = Callable[..., User]
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 30
-    while not condition():
-        assert time.monotonic() < deadline, "it never came true"
-        time.sleep(0.005)
 
 
 def test_a_directory_that_cannot_be_made_is_an_error_that_says_so(tmp_path: Path) -> None:
@@ -107,7 +100,7 @@ def test_a_backend_that_outlives_its_postmaster_is_ended_before_the_next_start(
     busy.start()
     with psycopg.connect(server.dsn, autocommit=True) as connection:
         active = "select 1 from pg_stat_activity where state = 'active' and query = %s"
-        wait_for(lambda: connection.execute(active, [endless]).fetchone() is not None)
+        block_until(lambda: connection.execute(active, [endless]).fetchone() is not None)
         kill(server)
     start_again(server)
     busy.join(30)
@@ -196,7 +189,7 @@ def test_an_initdb_killed_half_way_does_not_wedge_the_directory(tmp_path: Path) 
     fresh = tmp_path / ".holdfast"
     first = User(fresh, {"settings": FAST}).start()
     try:
-        wait_for(lambda: any(fresh.glob("data.new-*/base")))
+        block_until(lambda: any(fresh.glob("data.new-*/base")))
         first.signal_group(signal.SIGKILL)
     finally:
         first.close()
@@ -210,7 +203,7 @@ def test_ctrl_c_during_the_first_start_leaves_nothing_half_done(tmp_path: Path) 
     fresh = tmp_path / ".holdfast"
     first = User(fresh, {"settings": FAST}).start()
     try:
-        wait_for(lambda: any(fresh.glob("data.new-*/base")))
+        block_until(lambda: any(fresh.glob("data.new-*/base")))
         first.signal_group(signal.SIGINT)
     finally:
         first.close()
@@ -221,7 +214,7 @@ def test_a_starter_killed_before_the_server_was_ready_leaves_one_that_can_be_joi
     directory: Path, user: MakeUser
 ) -> None:
     starter = user().start()
-    wait_for(lambda: Postmaster(Layout(directory)).pid is not None)
+    block_until(lambda: Postmaster(Layout(directory)).pid is not None)
     starter.kill()
     with EmbeddedServer.start(directory, settings=FAST) as server:
         psycopg.connect(server.dsn).close()
@@ -252,7 +245,7 @@ def test_a_server_started_by_hand_is_neither_used_nor_stopped(directory: Path, t
     with (tmp_path / "log").open("wb") as log:
         by_hand = subprocess.Popen([*identity.prefix, program, *options], stderr=log, cwd="/")
     try:
-        wait_for(lambda: Postmaster(Layout(directory)).pid == by_hand.pid)
+        block_until(lambda: Postmaster(Layout(directory)).pid == by_hand.pid)
         with pytest.raises(DataDirectoryError, match=f"process {by_hand.pid}.*stop it first"):
             EmbeddedServer.start(directory)
         assert by_hand.poll() is None

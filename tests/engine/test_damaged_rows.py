@@ -4,7 +4,7 @@ sound jobs finish, no chore of the leader stops, and no job ends twice or goes r
 
 import asyncio
 from datetime import timedelta
-from time import monotonic
+from typing import Any
 
 import pytest
 
@@ -14,6 +14,7 @@ from holdfast.storage import chores, workers
 from holdfast.worker.lease_keeper import Beats
 from support.damage import Turns, damage, damages, failing_chores, turns
 from support.engine import SCHEMA, Engine
+from support.waiting import until
 
 __all__ = ["turns"]  # a fixture
 
@@ -169,15 +170,12 @@ async def test_damage_under_a_running_worker_stops_no_job_and_no_chore(
 
 
 async def until_ended(engine: Engine, jobs: list[int]) -> None:
-    deadline = monotonic() + 60
-    while True:
-        rows = engine.connection.execute(
+    def left() -> list[Any]:
+        return engine.connection.execute(
             "select id, state from holdfast.jobs where id = any(%s) and state <> 'succeeded'", [jobs]
         ).fetchall()
-        if not rows:
-            return
-        assert monotonic() < deadline, rows
-        await asyncio.sleep(0.05)
+
+    await until(lambda: not left(), lambda: left(), within=60)  # noqa: PLW0108  # asked when it has failed
 
 
 def test_a_job_that_ended_and_is_put_back_by_hand_neither_runs_nor_ends_again(dsn: str) -> None:
@@ -268,8 +266,5 @@ async def test_the_leader_says_which_lease_it_drops(dsn: str, caplog: pytest.Log
                 return 1
 
             async with app.worker(options=HURRY):
-                deadline = monotonic() + 30
-                while f"dropped the lease of job={job}" not in caplog.text:
-                    assert monotonic() < deadline
-                    await asyncio.sleep(0.05)
+                await until(lambda: f"dropped the lease of job={job}" in caplog.text)
         assert scene.execute("select count(*) from holdfast.lease").fetchone() == (0,)

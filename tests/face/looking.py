@@ -1,28 +1,18 @@
 """What somebody with psql sees of the jobs, and hears of them."""
 
-import asyncio
-import time
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
 import psycopg
 from psycopg.rows import dict_row
 
+from support.waiting import block_until
+
 _LONG = 30.0
 _SESSIONS = """
 select application_name from pg_stat_activity
  where datname = current_database() and backend_type = 'client backend' and pid <> pg_backend_pid()
 """
-
-
-async def until(is_so: Callable[[], Awaitable[bool]]) -> None:
-    """Asks until it is so, for a minute at most."""
-    async with asyncio.timeout(60):
-        while True:
-            if await is_so():
-                return
-            await asyncio.sleep(0.01)
 
 
 @dataclass
@@ -52,10 +42,7 @@ class Observer:
 
     def until_alone(self) -> None:
         """A server notices a little later that a connection was closed."""
-        deadline = time.monotonic() + _LONG
-        while left := self.sessions():
-            assert time.monotonic() < deadline, f"left open: {left}"
-            time.sleep(0.01)
+        block_until(lambda: not self.sessions(), lambda: f"left open: {self.sessions()}", within=_LONG)
 
     def listen(self, *channels: str) -> None:
         for channel in channels:

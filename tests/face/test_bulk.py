@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from face.looking import Observer, until
+from face.looking import Observer
 from holdfast import App, bulk
 from holdfast.errors import DuplicateJob, InvalidInput
 from holdfast.job import Call, Job
+from support.waiting import until
 
 MANY = 3_500
 

@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from face.looking import Observer, until
+from face.looking import Observer
 from holdfast import App, Cancel, Context, Fail, Handle, Retry
 from holdfast.errors import InvalidInput, JobEnded, JobNotFound, ResultTimeout, Undecodable
+from support.waiting import until
 
 ONCE = Retry(max_attempts=1)
 

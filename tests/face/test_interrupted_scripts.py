@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import pytest
 
 from face.looking import Observer
 from support.logs import whole_lines
+from support.waiting import block_until
 
 HEAD = """
 import asyncio, sys, time
@@ -84,11 +84,11 @@ class Script:
         return whole_lines(self._said)
 
     def until_said(self, text: str) -> None:
-        deadline = time.monotonic() + 20
-        while text not in self.said:
-            assert self.process.poll() is None or text in self.said, self.said
-            assert time.monotonic() < deadline, self.said
-            time.sleep(0.01)
+        def is_said_or_ended() -> bool:
+            return text in self.said or self.process.poll() is not None
+
+        block_until(is_said_or_ended, lambda: self.said, within=20)
+        assert text in self.said, self.said
 
     def interrupt(self) -> None:
         self.process.send_signal(signal.SIGINT)
@@ -188,10 +188,7 @@ def test_nothing_is_said_where_nothing_is_waited_for(start: Start, observer: Obs
     script = start(INSIDE, "short")
     script.until_said("short has begun")
     script.let_go()
-    deadline = time.monotonic() + 20
-    while states(observer) != [("short", "succeeded", 1)]:
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
+    block_until(lambda: states(observer) == [("short", "succeeded", 1)], "it has succeeded")
     script.interrupt()
     assert script.ended() == -signal.SIGINT
     assert WAITING not in script.said

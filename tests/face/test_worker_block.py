@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from face.looking import Observer, until
+from face.looking import Observer
 from holdfast import App, Context, JobStatus, WorkerOptions
 from holdfast.errors import InvalidInput
+from support.waiting import until
 
 
 async def test_a_worker_runs_the_queues_of_its_apps_jobs(app: App, observer: Observer) -> None:

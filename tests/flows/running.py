@@ -1,15 +1,14 @@
 """A worker in a hurry, and what it leaves: so that tests wait for conditions and not for time."""
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from typing import Any
 
 from holdfast import App, WorkerOptions
 from holdfast.storage.operators import find
 from holdfast.worker.lease_keeper import Beats
 from holdfast.worker.worker import Worker
+from support.waiting import until
 
 PATIENCE = 30.0
 
@@ -28,14 +27,6 @@ def options(*, slots: int = 20) -> WorkerOptions:
 async def working(app: App, *, slots: int = 20) -> AsyncIterator[Worker]:
     async with app.worker(options=options(slots=slots)) as worker:
         yield worker
-
-
-async def until(is_so: Callable[[], Awaitable[Any]]) -> Any:
-    """Ask until it is so; a story that does not go on is given up."""
-    async with asyncio.timeout(PATIENCE):
-        while not (found := await is_so()):  # noqa: ASYNC110  # the database has no event to wait for
-            await asyncio.sleep(0.01)
-        return found
 
 
 async def state_of(app: App, job: int) -> str | None:

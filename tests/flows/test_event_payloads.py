@@ -8,12 +8,13 @@ import psycopg
 import pytest
 
 from engine.interleaving.story import Story
-from flows.running import until, until_state, working
+from flows.running import until_state, working
 from flows.scenes import HOUR, again, begun, checkpoints, emits, event, waits, wakes
 from holdfast import App, Event, Flow, FlowRecord
 from holdfast.errors import EventTimeout, InvalidInput
 from holdfast.storage import flows
 from support.engine import SCHEMA
+from support.waiting import until
 
 REASON = '{"code": "decode_error", "message": "it does not fit"}'
 

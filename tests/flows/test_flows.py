@@ -8,10 +8,11 @@ from typing import Any
 import psycopg
 import pytest
 
-from flows.running import state_of, until, until_state, working
+from flows.running import state_of, until_state, working
 from holdfast import App, Flow, Handle, Retry
 from holdfast.errors import ChildFailed, EventTimeout, InvalidInput, JobEnded, StepFailed
 from holdfast.storage.operators import history
+from support.waiting import until
 
 
 @dataclass

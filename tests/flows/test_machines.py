@@ -11,11 +11,12 @@ from typing import Any
 import psycopg
 import pytest
 
-from flows.running import state_of, until, until_state, working
+from flows.running import state_of, until_state, working
 from holdfast import App, Context, Done, Fail, Flow, Machine, Next, Retry, Snooze, Step
 from holdfast.errors import InvalidArguments, InvalidInput, JobEnded
 from holdfast.storage.operators import find, history, misfit_for, resume_dead
 from support.colours import both_colours
+from support.waiting import until
 
 
 @dataclass

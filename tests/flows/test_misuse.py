@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from flows.running import until, working
+from flows.running import working
 from holdfast import App, Flow, Job, Retry
 from holdfast.errors import JobEnded
+from support.waiting import until
 
 
 @dataclass

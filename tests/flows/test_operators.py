@@ -2,10 +2,11 @@
 
 import pytest
 
-from flows.running import state_of, until, until_state, working
+from flows.running import state_of, until_state, working
 from holdfast import App, Context, Done, Flow, Machine, Next, Retry, Step
 from holdfast.errors import FlowNotFailed, InvalidInput, JobEnded, JobNotFound, StepNotFound
 from support.colours import both_colours
+from support.waiting import until
 
 
 class Shop:

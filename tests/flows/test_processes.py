@@ -8,9 +8,10 @@ from typing import Any
 import psycopg
 import pytest
 
-from acceptance.books import Books, until
+from acceptance.books import Books
 from acceptance.workers import Workers
 from engine.interleaving.places import flaws
+from support.waiting import until
 
 
 @pytest.fixture

@@ -8,9 +8,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from flows.running import until, until_state, working
+from flows.running import until_state, working
 from holdfast import App, Done, Flow, Machine, Next, Retry, Step
 from holdfast.telemetry.log import JsonFormatter
+from support.waiting import until
 
 SOON = timedelta(minutes=5)
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -13,6 +12,7 @@ from holdfast.postgres.listener import Listener
 from holdfast.postgres.listener_health import ListenerHealth
 from holdfast.postgres.notification import Gap, Notified, notify
 from holdfast.postgres.subscriptions import Subscription
+from support.waiting import until
 
 BOUND = 30.0
 QUICK = Exponential(timedelta(milliseconds=10), cap=timedelta(milliseconds=50))
@@ -36,7 +36,7 @@ class Ear:
         return sum(isinstance(value, Gap) for value in self.told)
 
     async def hears(self, *payloads: str) -> None:
-        await eventually(lambda: self.payloads == list(payloads))
+        await until(lambda: self.payloads == list(payloads))
 
 
 class Dialer:
@@ -86,12 +86,6 @@ async def ready(*subscriptions: Subscription) -> None:
     async with asyncio.timeout(BOUND):
         for subscription in subscriptions:
             await subscription.ready()
-
-
-async def eventually(is_so: Callable[[], bool]) -> None:
-    async with asyncio.timeout(BOUND):
-        while not is_so():  # noqa: ASYNC110 - what is waited for lies outside, and has no event to wait on
-            await asyncio.sleep(0.005)
 
 
 async def send(sender: psycopg.AsyncConnection[Any], channel: str, *payloads: str) -> None:

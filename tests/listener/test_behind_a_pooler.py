@@ -6,8 +6,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from listener.hearing import Dialer, Ear, Said, a_listener, eventually, ready, send
+from listener.hearing import Dialer, Ear, Said, a_listener, ready, send
 from support.pgbouncer import pgbouncer
+from support.waiting import until
 
 UNHEARD = "notifications do not arrive (a transaction-mode pooler?)"
 
@@ -27,7 +28,7 @@ async def test_notifications_that_do_not_arrive_are_noticed_and_said_once(
         said.listener = listener
         async with listener:
             subscription = listener.subscribe("c", ear)
-            await eventually(lambda: dial.tries >= 6)
+            await until(lambda: dial.tries >= 6)
             assert len(said.lines) == 1
             assert UNHEARD in said.lines[0]
             assert said.health[0].last_error == UNHEARD
@@ -48,7 +49,7 @@ async def test_what_does_not_arrive_is_tried_again_rarely(dsn: str, said: Said) 
     with pgbouncer(dsn, "transaction") as pooled:
         dial = Dialer(pooled)
         async with a_listener(dial, ping_timeout=timedelta(milliseconds=300)) as listener:
-            await eventually(lambda: listener.health.last_error == UNHEARD)
+            await until(lambda: listener.health.last_error == UNHEARD)
             assert dial.tries == 2
             assert all(connection.closed for connection in dial.dialled)
             assert listener._verify_again == timedelta(minutes=5)

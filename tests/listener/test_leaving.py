@@ -13,8 +13,9 @@ import pytest
 
 from holdfast.domain.backoff import Exponential
 from holdfast.postgres.listener import Listener
-from listener.hearing import BOUND, Dialer, Ear, eventually, ready
+from listener.hearing import BOUND, Dialer, Ear, ready
 from support.proxy import Proxy
+from support.waiting import until
 
 HOUR = timedelta(hours=1)
 
@@ -63,7 +64,7 @@ async def test_leaving_before_the_first_step(dsn: str) -> None:
 async def test_leaving_between_two_tries(dsn: str, proxy: Proxy) -> None:
     proxy.refuse()
     listener = await patient(Dialer(proxy.dsn(dsn))).__aenter__()
-    await eventually(lambda: listener.health.last_error is not None)
+    await until(lambda: listener.health.last_error is not None)
     await leave(listener)
 
 

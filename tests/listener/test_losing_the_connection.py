@@ -16,9 +16,10 @@ from holdfast.postgres.embedded import EmbeddedServer
 from holdfast.postgres.embedded.postmaster import StopMode
 from holdfast.postgres.listener import Listener
 from holdfast.postgres.subscriptions import Subscription
-from listener.hearing import Dialer, Ear, Said, a_listener, eventually, ready, send
+from listener.hearing import Dialer, Ear, Said, a_listener, ready, send
 from support.proxy import Proxy
 from support.servers import start_again, stop_now
+from support.waiting import until
 
 CHANNELS = ("one", "two", "three")
 SOON = timedelta(milliseconds=20)
@@ -36,7 +37,7 @@ class Scene:
     subscriptions: list[Subscription] = field(default_factory=list)
 
     async def is_lost(self) -> None:
-        await eventually(lambda: len(self.said.losses) == 1)
+        await until(lambda: len(self.said.losses) == 1)
         health = self.said.health[0]
         assert not health.is_listening
         assert health.in_force == frozenset()
@@ -46,7 +47,7 @@ class Scene:
 
     async def is_back(self, *, reconnects: int = 1) -> None:
         """Reconnected, all in force, a Gap each, new notifications arrive, one line each way."""
-        await eventually(lambda: len(self.said.recoveries) == 1)
+        await until(lambda: len(self.said.recoveries) == 1)
         await ready(*self.subscriptions)
         async with await psycopg.AsyncConnection.connect(self.dsn, autocommit=True) as sender:
             for channel, ear in self.ears.items():
@@ -112,7 +113,7 @@ async def test_a_server_that_restarts_is_found_again(
         await asyncio.to_thread(stop_now, private_server, mode)
         await here.is_lost()
         tries = dial.tries
-        await eventually(lambda: dial.tries > tries + 3)
+        await until(lambda: dial.tries > tries + 3)
         assert not here.listener.health.is_listening
         await asyncio.to_thread(start_again, private_server)
         await here.is_back()
@@ -155,7 +156,7 @@ async def test_while_nobody_answers_it_is_said_once_and_tried_for_ever(
         proxy.reset()
         await here.is_lost()
         tries = dial.tries
-        await eventually(lambda: dial.tries > tries + 10)
+        await until(lambda: dial.tries > tries + 10)
         health = here.listener.health
         assert not health.is_listening
         assert health.last_error is not None
@@ -209,7 +210,7 @@ async def test_being_cut_off_again_and_again_is_answered_with_growing_waits(
         await ready(subscription)
         failures = len(backoff.failures)
         await sender.execute("select pg_terminate_backend(%s)", [dial.dialled[-1].info.backend_pid])
-        await eventually(lambda: len(backoff.failures) > failures)
+        await until(lambda: len(backoff.failures) > failures)
 
     async with Listener(dial, backoff=backoff, verify=False) as listener:
         subscription = listener.subscribe("c", Ear())
@@ -237,6 +238,6 @@ async def test_a_silence_that_another_connection_has_found_is_looked_into_at_onc
             await ready(listener.subscribe("one", lambda _: None))
             proxy.black_hole()
             await asyncio.to_thread(listener.silent_since, 0.0)
-            await eventually(lambda: not listener.health.is_listening)
+            await until(lambda: not listener.health.is_listening)
             proxy.pass_through()
-            await eventually(lambda: listener.health.is_whole)
+            await until(lambda: listener.health.is_whole)

@@ -13,8 +13,9 @@ import pytest
 from holdfast.errors import ConnectionLost
 from holdfast.postgres.line import Line
 from holdfast.postgres.listener import Listener
-from listener.hearing import BOUND, Dialer, Ear, a_listener, eventually, ready
+from listener.hearing import BOUND, Dialer, Ear, a_listener, ready
 from support.proxy import Proxy
+from support.waiting import block_until, until
 
 COUNT = 10_000
 BATCH = 5
@@ -58,14 +59,14 @@ async def test_each_of_ten_thousand_is_delivered_once_and_in_order_while_channel
         async with asyncio.TaskGroup() as tasks:
             sending = tasks.create_task(send_all(dsn, ("steady", "other")))
             churning = tasks.create_task(come_and_go(listener, sending, passing))
-        await eventually(lambda: len(steady.payloads) >= COUNT and len(other.payloads) >= COUNT)
+        await until(lambda: len(steady.payloads) >= COUNT and len(other.payloads) >= COUNT)
         numbers = [str(number) for number in range(1, COUNT + 1)]
         assert steady.payloads == numbers
         assert other.payloads == numbers
         assert steady.gaps == other.gaps == 1
         assert churning.result() > 100
         assert passing.gaps > 100
-        await eventually(lambda: listener.health.in_force == {"steady", "other"})
+        await until(lambda: listener.health.in_force == {"steady", "other"})
     assert len(dial.dialled) == 1
 
 
@@ -90,11 +91,8 @@ async def test_what_is_read_together_with_the_reply_to_a_statement_is_delivered(
 
 def until_received(line: Line, content: bytes) -> None:
     """Block until the operating system holds this for the connection."""
-    deadline = time.monotonic() + BOUND
     with socket.socket(fileno=os.dup(line._socket)) as peeking:
-        while content not in _peek(peeking):
-            assert time.monotonic() < deadline, f"{content!r} did not arrive"
-            time.sleep(0.001)
+        block_until(lambda: content in _peek(peeking), f"{content!r} arrives", within=BOUND)
 
 
 def _peek(peeking: socket.socket) -> bytes:

@@ -8,8 +8,9 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from holdfast.postgres.embedded import EmbeddedServer
-from listener.hearing import Ear, Said, a_listener, eventually, ready, send
+from listener.hearing import Ear, Said, a_listener, ready, send
 from support.servers import start_again, stop_now
+from support.waiting import until
 
 FOREIGN = "queue → 7"  # the arrow has no place in LATIN1
 
@@ -31,7 +32,7 @@ async def test_a_refused_channel_leaves_the_others_in_force(
             await ready(listener.subscribe("before", before))
             hopeless = listener.subscribe(FOREIGN, refused)
             await ready(listener.subscribe("after", after))
-            await eventually(lambda: listener._refusals[FOREIGN].failures > 3)
+            await until(lambda: listener._refusals[FOREIGN].failures > 3)
             for channel, ear in (("before", before), ("after", after)):
                 await send(neighbour, channel, "x")
                 await ear.hears("x")
@@ -44,7 +45,7 @@ async def test_a_refused_channel_leaves_the_others_in_force(
             assert not hopeless.is_ready
             assert len(said.losses) == len(said.lines) == 1
             hopeless.cancel()
-            await eventually(lambda: listener.health.is_whole)
+            await until(lambda: listener.health.is_whole)
             assert refused.told == []
             assert health.reconnects == 0
     finally:
@@ -65,8 +66,8 @@ async def test_channels_refused_by_a_standby_come_into_force_when_it_is_promoted
             await psycopg.AsyncConnection.connect(server.dsn, autocommit=True) as admin,
         ):
             subscriptions = [listener.subscribe(channel, ear) for channel, ear in ears.items()]
-            await eventually(lambda: len(listener._refusals) == 2)
-            await eventually(lambda: all(each.failures > 3 for each in listener._refusals.values()))
+            await until(lambda: len(listener._refusals) == 2)
+            await until(lambda: all(each.failures > 3 for each in listener._refusals.values()))
             assert listener.health.missing == {"one", "two"}
             assert "during recovery" in (listener.health.last_error or "")
             assert len(said.losses) == len(said.lines) == 2
@@ -92,7 +93,7 @@ async def test_with_verification_a_standby_is_not_listened_to_until_it_is_promot
             await psycopg.AsyncConnection.connect(server.dsn, autocommit=True) as admin,
         ):
             subscription = listener.subscribe("c", Ear())
-            await eventually(lambda: len(said.losses) == 1)
+            await until(lambda: len(said.losses) == 1)
             assert not listener.health.is_listening
             await admin.execute("select pg_promote()")
             await ready(subscription)

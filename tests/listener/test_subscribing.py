@@ -12,7 +12,8 @@ from holdfast.errors import InvalidInput
 from holdfast.postgres.listener import Listener
 from holdfast.postgres.notification import Gap, Notified, channel_name, notify
 from holdfast.postgres.subscriptions import Subscription
-from listener.hearing import Dialer, Ear, Said, a_listener, eventually, ready, send
+from listener.hearing import Dialer, Ear, Said, a_listener, ready, send
+from support.waiting import until
 
 Sender = psycopg.AsyncConnection[Any]
 
@@ -78,7 +79,7 @@ async def test_a_channel_is_given_up_with_its_last_subscriber(dsn: str, sender: 
         assert leaves.payloads == []
         one.cancel()
         assert listener.health.wanted == frozenset()
-        await eventually(lambda: listener.health.in_force == frozenset())
+        await until(lambda: listener.health.in_force == frozenset())
         await ready(listener.subscribe("c", leaves))
         await send(sender, "c", "again")
         await leaves.hears("again")
@@ -116,7 +117,7 @@ async def test_a_callback_may_subscribe_to_its_own_and_to_another_channel(dsn: s
     async with a_listener(dsn) as listener:
         await ready(listener.subscribe("c", more))
         await send(sender, "c", "1")
-        await eventually(lambda: len(made) == 2)
+        await until(lambda: len(made) == 2)
         await ready(*made)
         await send(sender, "c", "2")
         await send(sender, "d", "3")

@@ -2,8 +2,7 @@
 at the tables.
 """
 
-import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -83,10 +82,3 @@ async def planner_on(dsn: str, heard: Heard | None = None) -> AsyncIterator[Plan
     heard = heard or Heard()
     async with Database(dsn, session=SETTINGS) as database:
         yield Planner(database, SCHEMA, Emitter(heard.events.append))
-
-
-async def until(is_so: Callable[[], Any]) -> None:
-    """Wait for a condition, within a bound."""
-    async with asyncio.timeout(30):
-        while not is_so():  # noqa: ASYNC110  # it is another process, or the database, that makes it so
-            await asyncio.sleep(0.02)

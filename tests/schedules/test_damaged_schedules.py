@@ -9,8 +9,9 @@ import psycopg
 import pytest
 
 from holdfast import App
-from schedules.keeping import Books, until
+from schedules.keeping import Books
 from support.damage import Turns, damage, damages, failing_chores, turns
+from support.waiting import until
 
 __all__ = ["turns"]  # a fixture
 

@@ -9,8 +9,9 @@ import pytest
 
 from holdfast import App
 from holdfast.telemetry.events import ChoreFailed
-from schedules.keeping import Books, Heard, planner_on, until
+from schedules.keeping import Books, Heard, planner_on
 from support.clocks import DatabaseClock
+from support.waiting import until
 
 
 @pytest.fixture

@@ -18,7 +18,8 @@ from holdfast.schedules.declared import Declarer
 from holdfast.schedules.planner import Planner
 from holdfast.storage.session import SETTINGS
 from holdfast.telemetry.events import Emitter, ScheduleFailed, ScopesAwaited
-from schedules.keeping import SCHEMA, Books, Heard, until
+from schedules.keeping import SCHEMA, Books, Heard
+from support.waiting import until
 
 # So long that nothing comes due while a test runs.
 SPAN = timedelta(days=1000)

@@ -10,7 +10,8 @@ import pytest
 from holdfast import App, Context, Plan
 from holdfast.schedules.planner import Planner
 from holdfast.telemetry.events import PlansMissed
-from schedules.keeping import Books, Heard, until
+from schedules.keeping import Books, Heard
+from support.waiting import until
 
 # So long that nothing comes due while a test runs.
 SPAN = timedelta(days=1000)

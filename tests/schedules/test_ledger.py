@@ -11,7 +11,8 @@ from holdfast import App, Context, Retry
 from holdfast.postgres.borrowed import run_on_blocking
 from holdfast.schedules.planner import Planner, PlanPruner
 from holdfast.storage import chores, operators
-from schedules.keeping import SCHEMA, Books, until
+from schedules.keeping import SCHEMA, Books
+from support.waiting import until
 
 # So long that nothing comes due while a test runs.
 SPAN = timedelta(days=1000)

@@ -1,7 +1,6 @@
 """Bad days for an embedded server: the same socket, port and data before and after."""
 
 import signal
-import time
 
 from holdfast.postgres.embedded import EmbeddedServer
 from holdfast.postgres.embedded.postmaster import Postmaster, StopMode
@@ -9,6 +8,7 @@ from holdfast.postgres.embedded.processes import send
 from holdfast.postgres.embedded.record import Record
 from holdfast.postgres.embedded.starting import Wishes, start
 from holdfast.postgres.embedded.usage import deciding
+from support.waiting import block_until
 
 
 def restart(server: EmbeddedServer, mode: StopMode = "immediate") -> None:
@@ -28,10 +28,7 @@ def kill(server: EmbeddedServer) -> None:
     pid = server.pid
     assert pid is not None, "no server is running"
     send(pid, signal.SIGKILL)
-    deadline = time.monotonic() + 10
-    while server.is_running():
-        assert time.monotonic() < deadline, f"process {pid} outlived a SIGKILL"
-        time.sleep(0.005)
+    block_until(lambda: not server.is_running(), f"process {pid} dies of a SIGKILL", within=10)
 
 
 def start_again(server: EmbeddedServer) -> None:

@@ -18,6 +18,7 @@ from holdfast.worker.completion import Completion
 from holdfast.worker.context import Context
 from holdfast.worker.job_kind import Kind
 from holdfast.worker.processes import Processes
+from support.waiting import until
 
 _runs = count(1000)
 
@@ -86,13 +87,6 @@ async def run(processes: Processes, function: Callable[..., Any], **arguments: A
 
 def _complete(context: Context, connection: object) -> Completion:
     raise NotImplementedError
-
-
-async def until(claim: Callable[[], bool], *, seconds: float = 30) -> None:
-    """Bounded; the claim is about something that tells nobody when it becomes true."""
-    async with asyncio.timeout(seconds):
-        while not claim():  # noqa: ASYNC110  # files and processes set no event
-            await asyncio.sleep(0.01)
 
 
 async def numbers_in(place: Path) -> list[int]:

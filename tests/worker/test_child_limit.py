@@ -13,8 +13,9 @@ from holdfast import App, Flow, Retry
 from holdfast.errors import JobEnded
 from holdfast.worker.options import WorkerOptions
 from holdfast.worker.processes.cores import cores
+from support.waiting import until
 from worker import handlers_for_processes as handlers
-from worker.calling import children, numbers_in, until
+from worker.calling import children, numbers_in
 
 ONCE = Retry(max_attempts=1)
 

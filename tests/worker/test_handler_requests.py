@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from face.looking import until
 from holdfast import App, Cancel, Fail, Flow, Retry, RetryLater, Snooze
 from holdfast.errors import JobEnded
+from support.waiting import until
 
 
 class OutOfStock(Fail):

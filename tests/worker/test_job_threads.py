@@ -3,7 +3,6 @@
 import logging
 import sys
 import threading
-import time
 import weakref
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -11,13 +10,7 @@ from types import SimpleNamespace
 import pytest
 
 from holdfast.worker.job_threads import JobThreads
-
-
-def until(claim: object, *, seconds: float = 20) -> None:
-    end = time.monotonic() + seconds
-    while not claim():  # type: ignore[operator]
-        assert time.monotonic() < end
-        time.sleep(0.005)
+from support.waiting import block_until
 
 
 def test_idle_threads_end_and_take_what_they_hold_with_them() -> None:
@@ -31,7 +24,7 @@ def test_idle_threads_end_and_take_what_they_hold_with_them() -> None:
     threads = JobThreads(4, idle=0.05)
     threads.submit(lambda: setattr(held, "connection", Kept())).result(10)
     assert gone.wait(20)
-    until(lambda: threads.count == 0)
+    block_until(lambda: threads.count == 0)
     assert threads.submit(lambda: 7).result(10) == 7, "another one is started"
     threads.close()
 
@@ -43,7 +36,7 @@ def test_what_a_call_returned_does_not_live_on_while_its_thread_waits() -> None:
     threads = JobThreads(1)
     for _ in range(2):
         result = threads.submit(Big).result(10)
-        until(lambda: len(threads._idle) == 1)
+        block_until(lambda: len(threads._idle) == 1)
         kept = weakref.ref(result)
         del result
         assert kept() is None
@@ -60,14 +53,14 @@ def test_the_thread_that_was_used_last_is_used_next() -> None:
 
     for future in [threads.submit(meet) for _ in range(3)]:
         future.result(20)
-    until(lambda: len(threads._idle) == 3)
+    block_until(lambda: len(threads._idle) == 3)
     seen = set()
     for _ in range(20):
         seen.add(threads.submit(threading.get_ident).result(10))
-        until(lambda: len(threads._idle) == 3)
+        block_until(lambda: len(threads._idle) == 3)
     assert len(seen) == 1
     threads.close()
-    until(lambda: threads.count == 0)
+    block_until(lambda: threads.count == 0)
 
 
 def test_what_waits_for_a_thread_begins_in_order_and_is_cancelled_at_the_end() -> None:
@@ -81,13 +74,13 @@ def test_what_waits_for_a_thread_begins_in_order_and_is_cancelled_at_the_end() -
     assert order == [0, 1, 2]
     go.clear()
     running = threads.submit(lambda: go.wait(20))
-    until(running.running)
+    block_until(running.running)
     waiting = threads.submit(lambda: None)
     threads.close()
     assert waiting.cancelled()
     go.set()
     assert running.result(20)
-    until(lambda: threads.count == 0)
+    block_until(lambda: threads.count == 0)
 
 
 def pretend_django(monkeypatch: pytest.MonkeyPatch, close_all: Callable[[], None]) -> None:
@@ -116,7 +109,7 @@ def test_a_thread_counts_until_its_connections_are_closed(monkeypatch: pytest.Mo
     assert not second.running()
     go.set()
     assert second.result(20) == first
-    until(lambda: threads.count == 0)
+    block_until(lambda: threads.count == 0)
 
 
 def test_connections_that_cannot_be_closed_keep_no_thread_from_ending(
@@ -129,13 +122,13 @@ def test_connections_that_cannot_be_closed_keep_no_thread_from_ending(
     caplog.set_level(logging.DEBUG, "holdfast.worker")
     threads = JobThreads(2, idle=0.01)
     assert threads.submit(lambda: 7).result(10) == 7
-    until(lambda: threads.count == 0)
+    block_until(lambda: threads.count == 0)
     lasting = JobThreads(2, idle=600)
     assert lasting.submit(lambda: 7).result(10) == 7
-    until(lambda: len(lasting._idle) == 1)
+    block_until(lambda: len(lasting._idle) == 1)
     [last] = lasting.close()
     assert last.result(20) is None
-    until(lambda: lasting.count == 0)
+    block_until(lambda: lasting.count == 0)
     told = [record for record in caplog.records if "could not be closed" in record.message]
     assert told
     assert {record.levelno for record in told} == {logging.DEBUG}

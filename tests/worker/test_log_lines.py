@@ -15,7 +15,7 @@ from holdfast.domain.failure import Failure
 from holdfast.telemetry.events import AttemptEnded, AttemptFact, Event
 from holdfast.telemetry.log import JsonFormatter, log_event, say
 from holdfast.worker.failure_from_error import from_error
-from worker.calling import until
+from support.waiting import until
 
 HALF = "half a pair: \ud83d"
 

@@ -20,8 +20,9 @@ from holdfast.worker.failure_from_error import from_error
 from holdfast.worker.handler_requests import Cancel, Fail, RetryLater, Snooze
 from holdfast.worker.processes import Processes
 from holdfast.worker.processes.pickled_error import RaisedInChild
+from support.waiting import until
 from worker import handlers_for_processes as handlers
-from worker.calling import Run, children, open_files, run, until
+from worker.calling import Run, children, open_files, run
 
 
 @pytest.fixture

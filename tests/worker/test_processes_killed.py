@@ -14,8 +14,9 @@ import pytest
 from holdfast.errors import InvalidInput, ProcessDied
 from holdfast.worker.claimed_run import Stop
 from holdfast.worker.processes import Processes
+from support.waiting import until
 from worker import handlers_for_processes as handlers
-from worker.calling import Run, children, is_alive, numbers_in, run, until
+from worker.calling import Run, children, is_alive, numbers_in, run
 
 MIB = 1024 * 1024
 

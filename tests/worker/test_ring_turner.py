@@ -13,6 +13,7 @@ from holdfast.postgres.database import Database
 from holdfast.postgres.schema import Schema
 from holdfast.worker.chores.cleaning import RingTurner
 from support.engine import SCHEMA, Engine
+from support.waiting import until
 
 AT_ONCE = Pace(full=1, old=timedelta())
 
@@ -41,7 +42,7 @@ async def test_a_segment_is_cleared_as_soon_as_the_claims_under_way_have_ended(
     dsn: str, database: Database, claim_under_way: psycopg.AsyncConnection[Any]
 ) -> None:
     turning = asyncio.create_task(RingTurner(database, Schema(), AT_ONCE).once())
-    await until(dsn, "select closed = 0 from holdfast.ring")
+    await until(lambda: value(dsn, "select closed = 0 from holdfast.ring"))
     await claim_under_way.rollback()
     async with asyncio.timeout(20):
         await turning
@@ -103,12 +104,6 @@ async def test_while_one_segment_is_held_the_others_are_cleared(
     assert await value(dsn, "select pg_relation_size('holdfast.ready_1')") == 0
     assert await value(dsn, "select pg_relation_size('holdfast.ready_0')") > 0
     assert await value(dsn, "select closed from holdfast.ring") == 0
-
-
-async def until(dsn: str, question: str) -> None:
-    async with asyncio.timeout(20):
-        while not await value(dsn, question):  # noqa: ASYNC110  # it happens in Postgres
-            await asyncio.sleep(0.005)
 
 
 async def value(dsn: str, question: str) -> Any:

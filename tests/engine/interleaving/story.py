@@ -3,7 +3,6 @@
 """
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any, Generic, TypeVar
@@ -11,6 +10,7 @@ from typing import Any, Generic, TypeVar
 import psycopg
 
 from engine.interleaving.party import Party
+from support.waiting import block_until
 
 R = TypeVar("R")
 
@@ -47,11 +47,8 @@ class Pending(Generic[R]):
         return self._until(lambda: bool(self._story.blockers(self.party)))
 
     def _until(self, is_stuck: Callable[[], bool]) -> "Pending[R]":
-        deadline = time.monotonic() + PATIENCE
-        while not is_stuck():
-            assert self.is_alive, f"it did not wait: {self._answers or self._errors}"
-            assert time.monotonic() < deadline, "it never had to wait"
-            time.sleep(0.002)
+        block_until(lambda: is_stuck() or not self.is_alive, "it has to wait", within=PATIENCE)
+        assert self.is_alive, f"it did not wait: {self._answers or self._errors}"
         return self
 
     def answer(self) -> R:
