@@ -31,6 +31,6 @@ async def test_a_claim_that_keeps_failing_is_warned_of_once_for_each_reason_and_
             books.run("alter table holdfast.mislaid rename to ready")
             handle = await note.enqueue()
             await handle.result("20s")
-            await until(lambda: said(logging.INFO, "claiming jobs works again"), "it is over")
+            await until(lambda: said(logging.WARNING, "claiming jobs works again"), "it is over")
     [warning] = said(logging.WARNING, "claiming jobs fails")
     assert "SchemaNotFound" in warning

@@ -44,7 +44,7 @@ def dsn(own_server: EmbeddedServer, request: pytest.FixtureRequest) -> str:
 
 async def wake_ups_are_back(worker: WorkerProcess) -> None:
     """A little later than jobs are, and never in a worker that was told to stop."""
-    await until(lambda: bool(worker.lines("INFO", "wake-ups are back")), "wake-ups are back")
+    await until(lambda: bool(worker.lines("WARNING", "wake-ups are back")), "wake-ups are back")
 
 
 def assert_said_once(worker: WorkerProcess) -> None:
@@ -54,7 +54,7 @@ def assert_said_once(worker: WorkerProcess) -> None:
         ("wake-ups are missing", "wake-ups are back"),
     ):
         assert len(worker.lines("WARNING", lost)) == 1, "\n".join(worker.lines("holdfast.postgres"))
-        assert len(worker.lines("INFO", back)) == 1, "\n".join(worker.lines("holdfast.postgres"))
+        assert len(worker.lines("WARNING", back)) == 1, "\n".join(worker.lines("holdfast.postgres"))
 
 
 @pytest.mark.requirement("S2.35", "S2.43")

@@ -24,5 +24,5 @@ async def test_a_look_that_keeps_failing_is_warned_of_once_and_told_when_it_work
             connection.execute("alter table holdfast.elsewhere rename to lease")
             assert await _is_idle(app, 1, WorkerOptions(), failures)
     failing, working = (record for record in caplog.records if "--once" in record.getMessage())
-    assert (failing.levelname, working.levelname) == ("WARNING", "INFO")
+    assert (failing.levelname, working.levelname) == ("WARNING", "WARNING")
     assert "lease" in failing.getMessage()

@@ -53,8 +53,8 @@ async def observer(dsn: str) -> AsyncIterator[Observer]:
 
 @pytest.fixture
 def lines(caplog: pytest.LogCaptureFixture) -> Iterator[Callable[[], list[str]]]:
-    """What Holdfast's connections and psycopg's pool say from WARNING on, and our recoveries."""
-    with caplog.at_level(logging.INFO, "holdfast.postgres"):
+    """What Holdfast's connections and psycopg's pool say from WARNING on: losses and recoveries."""
+    with caplog.at_level(logging.WARNING, "holdfast.postgres"):
         yield lambda: [
             record.getMessage()
             for record in caplog.records

@@ -39,7 +39,7 @@ def test_another_reason_is_said_and_the_end_too(told: pytest.LogCaptureFixture) 
         log.failed(error)
     log.worked()
     log.worked()
-    assert [level for level, _ in lines(told)] == ["WARNING", "WARNING", "INFO"]
+    assert [level for level, _ in lines(told)] == ["WARNING", "WARNING", "WARNING"]
     assert "claiming works again after" in lines(told)[-1][1]
     assert log.failed(FORBIDDEN), "after it was over, the same reason is news"
 
@@ -91,5 +91,14 @@ def test_any_error_has_a_reason(told: pytest.LogCaptureFixture) -> None:
     assert [line for _, line in lines(told)] == [
         "beating fails and is tried again: HoldfastError: one",
         "beating fails and is tried again: HoldfastError: other",
-        "beating fails and is tried again: ValueError: ValueError",
+        "beating fails and is tried again: ValueError",
+    ]
+
+
+def test_a_timeout_is_one_reason_however_long_was_waited(told: pytest.LogCaptureFixture) -> None:
+    log = FailureLog(logger, "asking to lead")
+    for seconds in (10, 6.97, 6.95):
+        log.failed(TimeoutError(f"db:5432/shop did not answer within {seconds} s"))
+    assert [line for _, line in lines(told)] == [
+        "asking to lead fails and is tried again: TimeoutError: db:5432/shop did not answer within 10 s"
     ]

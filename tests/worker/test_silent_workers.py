@@ -49,3 +49,25 @@ async def test_the_renewal_of_leadership_wakes_the_rescue_of_a_silent_worker(dsn
             task.cancel()
             with suppress(asyncio.CancelledError):
                 await task
+
+
+async def test_a_leader_that_gets_no_answer_says_from_where_and_for_how_long(
+    dsn: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with Engine.on(dsn, now=None) as engine:
+        worker = engine.worker()
+        async with Database(dsn) as database:
+            leader = Leader(
+                database, SCHEMA, Emitter(), list, worker=lambda: worker, lease=timedelta(seconds=0.3)
+            )
+            with engine.connection.transaction():
+                engine.connection.execute("lock table holdfast.leader")
+                task = asyncio.create_task(leader.run())
+                async with asyncio.timeout(30):
+                    while "asking to lead fails" not in caplog.text:  # noqa: ASYNC110  # a log has no event
+                        await asyncio.sleep(0.01)
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+    [line] = [line for line in caplog.messages if line.startswith("asking to lead fails")]
+    assert line.endswith(f"TimeoutError: {database.dsn.where} did not answer within 0.3 s")

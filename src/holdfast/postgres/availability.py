@@ -8,7 +8,7 @@ from time import monotonic
 from typing import Final, Protocol
 from weakref import WeakSet
 
-from holdfast.errors import ConnectionFailed
+from holdfast.errors import ConnectionFailed, PoolTimeout
 from holdfast.postgres.dsn import Dsn
 from holdfast.postgres.pooler import Pooler, tell
 
@@ -47,6 +47,7 @@ class Availability:
         self._without_secrets = without_secrets
         self._lost_at: float | None = None
         self._last_loss = float("-inf")
+        self._last_noted = float("-inf")
         self._pooler: Pooler | None = None
         self._on_silence: WeakSet[Silenced] = WeakSet()
         self.reason = ""
@@ -67,6 +68,7 @@ class Availability:
         opened before the last loss belong to it.
         """
         self.reason = self._without_secrets(reason)
+        self._last_noted = monotonic()
         if self._lost_at is None and (opened_at is None or opened_at > self._last_loss):
             self._lost_at = self._last_loss = monotonic()
             logger.warning("connection to %s lost, reconnecting: %s", self._where, self.reason)
@@ -94,12 +96,33 @@ class Availability:
     def failed(self, seconds: float) -> ConnectionFailed:
         return ConnectionFailed(f"no connection to {self._where} within {seconds:g} s: {self.reason}")
 
+    def nothing_to_lend(
+        self, seconds: float, *, max_size: int, is_full: bool
+    ) -> PoolTimeout | ConnectionFailed:
+        """Why a pool had no connection to lend for so long. One that has made all the connections that it may
+        (`is_full`) has lent them out; any other could not connect, although other pools may well have
+        connections.
+        """
+        if is_full and not self.is_lost:
+            return PoolTimeout(seconds, max_size=max_size)
+        is_reason_old = monotonic() - self._last_noted > seconds
+        if not self.is_lost:
+            self.lost("the server has not answered" if is_reason_old else self.reason)
+        return self.failed(seconds)
+
+    def no_answer(self, seconds: float) -> ConnectionFailed | TimeoutError:
+        """For a caller that has stopped waiting for an answer."""
+        if self.is_lost:
+            return self.failed(seconds)
+        return TimeoutError(f"{self._where} did not answer within {seconds:.3g} s")
+
     def works(self) -> None:
         """A new connection was made, and if there was a loss, something was answered on it."""
         if self._lost_at is not None:
             seconds = monotonic() - self._lost_at
             self._lost_at = None
-            logger.info("connection to %s is back after %.1f s", self._where, seconds)
+            # As loud as the loss: a log that shows the one must show the other.
+            logger.warning("connection to %s is back after %.1f s", self._where, seconds)
 
 
 class _Quiet(logging.Filter):

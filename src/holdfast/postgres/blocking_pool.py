@@ -199,11 +199,12 @@ class BlockingPool:
 
     def _take(self) -> BlockingPooledConnection:
         deadline = monotonic() + self._settings.pool_timeout.total_seconds()
+        was_full = self._is_full()
         while True:
             try:
                 connection = self._pool.getconn(timeout=max(0.0, deadline - monotonic()))
             except psycopg_pool.PoolTimeout:
-                raise self._nothing_to_lend() from None
+                raise self._nothing_to_lend(is_full=was_full) from None
             except psycopg_pool.PoolClosed:
                 raise DatabaseClosed("this BlockingDatabase is closed") from None
             is_fit = False
@@ -216,11 +217,17 @@ class BlockingPool:
             if is_fit:
                 return connection
 
-    def _nothing_to_lend(self) -> PoolTimeout | ConnectionFailed:
-        seconds = self._settings.pool_timeout.total_seconds()
-        if self._availability.is_lost:
-            return self._availability.failed(seconds)
-        return PoolTimeout(seconds, max_size=self._settings.pool_max_conns)
+    def _nothing_to_lend(self, *, is_full: bool = False) -> PoolTimeout | ConnectionFailed:
+        return self._availability.nothing_to_lend(
+            self._settings.pool_timeout.total_seconds(),
+            max_size=self._settings.pool_max_conns,
+            is_full=is_full or self._is_full(),
+        )
+
+    def _is_full(self) -> bool:
+        with self._lock:
+            made = sum(not connection.closed for connection in self._connections)
+        return made >= self._settings.pool_max_conns
 
     def _looks_stale(self, connection: BlockingPooledConnection) -> bool:
         life = connection.life

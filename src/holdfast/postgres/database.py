@@ -12,7 +12,7 @@ import psycopg
 from psycopg.pq import TransactionStatus
 from psycopg.rows import TupleRow
 
-from holdfast.errors import DatabaseClosed, StatementFailed
+from holdfast.errors import ConnectionFailed, DatabaseClosed, StatementFailed
 from holdfast.postgres.availability import CHECK_SECONDS, Availability, quieten_pool
 from holdfast.postgres.dsn import Dsn
 from holdfast.postgres.options import PoolOptions, PoolSettings
@@ -110,6 +110,12 @@ class Database:
                 if wait is None:
                     raise translate(error, statement.name, statement.schema) from error
             await asyncio.sleep(wait)
+
+    def no_answer(self, seconds: float) -> ConnectionFailed | TimeoutError:
+        """What a caller says that has stopped waiting for an answer after so long: the server's reason while
+        no connection can be made.
+        """
+        return self._availability.no_answer(seconds)
 
     async def run_one(self, statement: Statement[T]) -> T:
         """Like `run`, for a statement that answers with exactly one row."""

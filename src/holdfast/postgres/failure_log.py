@@ -45,7 +45,8 @@ class FailureLog:
             return False
         self._is_told = True
         name = type(error).__name__
-        self._logger.warning("%s fails and is tried again: %s: %s", self._doing, name, one_line(error))
+        text = f"{name}: {one_line(error)}" if str(error).strip() else name
+        self._logger.warning("%s fails and is tried again: %s", self._doing, text)
         return True
 
     def worked(self) -> None:
@@ -53,14 +54,19 @@ class FailureLog:
         if self._since is None:
             return
         seconds = monotonic() - self._since
-        level = logging.INFO if self._is_told else logging.DEBUG
+        # As loud as the beginning: a log that shows the one must show the other.
+        level = logging.WARNING if self._is_told else logging.DEBUG
         self._since, self._reason, self._is_told = None, None, False
         self._met_at.clear()
         self._logger.log(level, "%s works again after %.1f s", self._doing, seconds)
 
 
 def _reason_of(error: BaseException) -> object:
-    """Postgres's own code where there is one: its sentences name process ids, times and rows."""
+    """Postgres's own code where there is one: its sentences name process ids, times and rows. The text of a
+    timeout names how long was waited, which may differ each time.
+    """
     if isinstance(error, DatabaseError):
         return type(error), error.sqlstate or ""
+    if isinstance(error, TimeoutError):
+        return type(error)
     return type(error), one_line(error)

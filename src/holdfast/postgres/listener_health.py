@@ -56,7 +56,7 @@ class Standing:
     def found(self) -> None:
         if self._is_loss_said:
             away = compact(timedelta(seconds=time.monotonic() - self.since))
-            logger.info("wake-ups are back after %s", away)
+            logger.warning("wake-ups are back after %s", away)
         self._is_loss_said = False
         self._times_found += 1
         self._turn(is_listening=True)
@@ -82,7 +82,7 @@ class Standing:
             logger.warning("wake-ups are missing for now, %s", self.last_error)
 
     def accepted(self, channel: str) -> None:
-        logger.info("wake-ups are back for channel %r", channel)
+        logger.warning("wake-ups are back for channel %r", channel)
 
     def _turn(self, *, is_listening: bool) -> None:
         if self.is_listening != is_listening:

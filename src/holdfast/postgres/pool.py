@@ -261,10 +261,11 @@ class Pool:
 
     async def _wait_for_one(self, deadline: float) -> PooledConnection:
         self._waiting += 1
+        was_full = self._is_full()
         try:
             return await self._get(max(0.0, deadline - monotonic()))
         except psycopg_pool.PoolTimeout:
-            raise self._nothing_to_lend() from None
+            raise self._nothing_to_lend(is_full=was_full) from None
         except psycopg_pool.PoolClosed:
             raise DatabaseClosed("this Database is closed: it serves inside its `async with`") from None
         finally:
@@ -282,11 +283,17 @@ class Pool:
             raise asyncio.CancelledError
         return connection
 
-    def _nothing_to_lend(self) -> PoolTimeout | ConnectionFailed:
-        seconds = self._settings.pool_timeout.total_seconds()
-        if self._availability.is_lost:
-            return self._availability.failed(seconds)
-        return PoolTimeout(seconds, max_size=self._settings.pool_max_conns)
+    def _nothing_to_lend(self, *, is_full: bool = False) -> PoolTimeout | ConnectionFailed:
+        return self._availability.nothing_to_lend(
+            self._settings.pool_timeout.total_seconds(),
+            max_size=self._settings.pool_max_conns,
+            is_full=is_full or self._is_full(),
+        )
+
+    def _is_full(self) -> bool:
+        """Whether every connection that this pool may have is made, so that no caller waits for a new one."""
+        made = sum(not connection.closed for connection in self._connections)
+        return made >= self._settings.pool_max_conns
 
     def _looks_stale(self, connection: PooledConnection) -> bool:
         life = connection.life

@@ -61,19 +61,29 @@ def check_source(source: object, whose: str) -> None:
 
 async def ask_source(source: Source, database: Database) -> list[object]:
     """What the source says now, within a bound. A query runs on the connections of handlers."""
-    async with asyncio.timeout(_PATIENCE):
-        if isinstance(source, str):
-            return [Row(row) for row in await database.run(_query(source))]
-        if not callable(source):
-            return list(source)
-        if inspect.isasyncgenfunction(source):
-            return [scope async for scope in source()]
-        answer: Any
-        if inspect.iscoroutinefunction(source):
-            answer = source()
-        else:
-            answer = await asyncio.to_thread(django_connections.closed_after, source)
-        return list(await answer if inspect.isawaitable(answer) else answer)
+    bound = asyncio.timeout(_PATIENCE)
+    try:
+        async with bound:
+            return await _asked(source, database)
+    except TimeoutError:
+        if not bound.expired():
+            raise  # the source's own
+        raise TimeoutError(f"scopes: the source has not answered within {_PATIENCE} s") from None
+
+
+async def _asked(source: Source, database: Database) -> list[object]:
+    if isinstance(source, str):
+        return [Row(row) for row in await database.run(_query(source))]
+    if not callable(source):
+        return list(source)
+    if inspect.isasyncgenfunction(source):
+        return [scope async for scope in source()]
+    answer: Any
+    if inspect.iscoroutinefunction(source):
+        answer = source()
+    else:
+        answer = await asyncio.to_thread(django_connections.closed_after, source)
+    return list(await answer if inspect.isawaitable(answer) else answer)
 
 
 def use(given: Iterable[object], signature: Signature, *, has_args: bool) -> Read:

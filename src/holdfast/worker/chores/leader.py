@@ -93,7 +93,10 @@ class Leader:
         try:
             async with asyncio.timeout(patience):
                 answers = await self._database.run(lead(self._schema, worker=worker, lease=self._lease))
-        except (DatabaseError, TimeoutError) as error:
+        except TimeoutError:
+            self._failures.failed(self._database.no_answer(patience))
+            return None
+        except DatabaseError as error:
             self._failures.failed(error)
             return None
         self._failures.worked()
