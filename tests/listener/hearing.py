@@ -74,7 +74,7 @@ class Said(logging.Handler):
 
     @property
     def recoveries(self) -> list[str]:
-        return [line for line in self.lines if line.startswith("INFO wake-ups are back")]
+        return [line for line in self.lines if line.startswith("WARNING wake-ups are back")]
 
 
 def a_listener(dial: Dialer | str, **options: Any) -> Listener:
