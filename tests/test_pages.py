@@ -9,7 +9,7 @@ import click
 import psycopg
 import pytest
 
-from holdfast.cli.group import commands
+from holdfast.cli.command_group import commands
 from support.documented import DOCS
 
 ROOT = DOCS.parent

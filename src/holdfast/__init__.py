@@ -10,14 +10,14 @@ if TYPE_CHECKING:
     from holdfast.flows.events import Event
     from holdfast.flows.flow import Flow
     from holdfast.flows.machine import Done, Machine, Next, Step
-    from holdfast.flows.shown import FlowRecord, FlowRun, FlowStep, FlowSummary
+    from holdfast.flows.records import FlowRecord, FlowRun, FlowStep, FlowSummary
     from holdfast.handle import Handle, JobStatus
     from holdfast.job import Call, Job
     from holdfast.postgres.options import PoolOptions
     from holdfast.producer.ambient_connection import OWN_TRANSACTION
     from holdfast.queue_operators import QueueStatus
+    from holdfast.schedules.records import PlanRecord, Schedule
     from holdfast.schedules.scopes import Scope
-    from holdfast.schedules.stored import PlanRecord, Schedule
     from holdfast.storage.runs import Retention
     from holdfast.worker.context import Context
     from holdfast.worker.fired_plan import Plan
@@ -71,14 +71,14 @@ _HOMES = {
     "holdfast.flows.events": ("Event",),
     "holdfast.flows.flow": ("Flow",),
     "holdfast.flows.machine": ("Done", "Machine", "Next", "Step"),
-    "holdfast.flows.shown": ("FlowRecord", "FlowRun", "FlowStep", "FlowSummary"),
+    "holdfast.flows.records": ("FlowRecord", "FlowRun", "FlowStep", "FlowSummary"),
     "holdfast.handle": ("Handle", "JobStatus"),
     "holdfast.job": ("Call", "Job"),
     "holdfast.dead_letter_operators": ("DeadJob",),
     "holdfast.queue_operators": ("QueueStatus",),
     "holdfast.postgres.options": ("PoolOptions",),
     "holdfast.schedules.scopes": ("Scope",),
-    "holdfast.schedules.stored": ("PlanRecord", "Schedule"),
+    "holdfast.schedules.records": ("PlanRecord", "Schedule"),
     "holdfast.storage.runs": ("Retention",),
     "holdfast.worker.handler_requests": ("Cancel", "Fail", "RetryLater", "Snooze"),
     "holdfast.worker.context": ("Context",),

@@ -29,8 +29,8 @@ from holdfast.producer.notifier import wishes
 from holdfast.queue_operators import QueueOperators
 from holdfast.running import run_until_stopped, worker_running
 from holdfast.schedules import planner
-from holdfast.schedules.declared import Declarer
-from holdfast.schedules.face import Schedules
+from holdfast.schedules.api import Schedules
+from holdfast.schedules.declarer import Declarer
 from holdfast.settings import read_pool, read_readers, read_schema, read_slots, read_switch, read_target
 from holdfast.storage.flows import emit
 from holdfast.storage.jobs import Enqueued, enqueue_many

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from holdfast.domain.versions import judge
+from holdfast.domain.schema_version import judge
 from holdfast.postgres.availability import Availability
 from holdfast.postgres.blocking import BlockingDatabase
 from holdfast.postgres.borrowed import run_on, run_on_blocking

@@ -13,9 +13,9 @@ from holdfast.domain.timing import read_timing
 from holdfast.errors import InvalidInput
 from holdfast.flows.flow import Flow
 from holdfast.flows.machine import Machine
-from holdfast.flows.machine_steps import MachineSignature
+from holdfast.flows.machine_signature import MachineSignature
 from holdfast.job import Job, Options
-from holdfast.schedules.declared import Declared
+from holdfast.schedules.declarer import Declared
 from holdfast.schedules.options import RuleOptions, rules_of
 from holdfast.schedules.scopes import Source
 from holdfast.storage.schedules import HISTORY

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from holdfast.domain.duration import compact, duration
-from holdfast.domain.per_job import PerJob
+from holdfast.domain.light_value import PerJob
 from holdfast.errors import InvalidInput, JobEnded, JobNotFound, ResultTimeout
 from holdfast.storage.operators import Found, find
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, ParamSpec, TypeVar
 
 from holdfast.domain.duration import duration
 from holdfast.domain.job import NewJob, Policy, check_ids
-from holdfast.domain.per_job import PerJob
+from holdfast.domain.light_value import PerJob
 from holdfast.domain.retry import Retry
 from holdfast.domain.uniqueness import Unique, check_unique, unique_key
 from holdfast.errors import InvalidInput

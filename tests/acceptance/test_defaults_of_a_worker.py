@@ -8,7 +8,7 @@ from acceptance.books import Books
 from acceptance.inside import NO_MORE, noting
 from holdfast import App, Cancel, Context, Retention, WorkerOptions
 from holdfast.postgres.database import Database
-from holdfast.schedules.declared import TEND
+from holdfast.schedules.declarer import TEND
 from holdfast.schedules.planner import chores as planning
 from holdfast.telemetry.events import Emitter
 from holdfast.worker.chores.duties import chores_of

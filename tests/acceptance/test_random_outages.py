@@ -23,7 +23,7 @@ from acceptance.books import Books
 from acceptance.inside import working
 from borrowed.callers import parts
 from holdfast import App, Context, Done, Flow, Machine, Next, Retry, Step
-from holdfast.flows import ends
+from holdfast.flows import suspension
 from holdfast.worker import settler
 from support.waiting import until
 
@@ -248,7 +248,7 @@ async def test_no_outage_ends_a_job_or_repeats_its_effects(
     print(f"HOLDFAST_SEED={seed}")  # noqa: T201  # shown when it fails
     chance = random.Random(seed)
     monkeypatch.setattr(settler, "_AGAIN_SECONDS", 0.3)
-    monkeypatch.setattr(ends, "_PAUSE", timedelta(milliseconds=50))
+    monkeypatch.setattr(suspension, "_PAUSE", timedelta(milliseconds=50))
     role.do("grant all on effect to {role}")
     async with (
         an_engine(role.dsn) as engine,

@@ -11,7 +11,7 @@ import pytest
 
 from holdfast import __version__
 from holdfast.cli import main
-from holdfast.cli.group import commands
+from holdfast.cli.command_group import commands
 from holdfast.storage.migrations import known_version
 
 REFERENCE = Path(__file__).parent.parent.parent / "docs/reference/cli.md"
@@ -105,7 +105,7 @@ import sys
 
 class Impatient:
     def find_spec(self, name, path=None, target=None):
-        if name == "holdfast.cli.group":
+        if name == "holdfast.cli.command_group":
             raise KeyboardInterrupt
 
 sys.meta_path.insert(0, Impatient())

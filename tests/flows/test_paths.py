@@ -9,7 +9,7 @@ import pytest
 
 from flows.running import state_of, until_state, working
 from holdfast import App, Flow, Job, Retry
-from holdfast.domain.flow import MAIN, Path, Recorded
+from holdfast.domain.flow_path import MAIN, Path, Recorded
 from holdfast.errors import FlowDiverged, JobEnded, StepNameTaken
 from holdfast.postgres.statement import Statement
 from holdfast.storage.operators import find

@@ -9,7 +9,7 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
-from holdfast.domain.versions import SchemaVersion, judge
+from holdfast.domain.schema_version import SchemaVersion, judge
 from holdfast.errors import DatabaseError, MissingPrivilege, SchemaOutdated, StatementFailed
 from holdfast.postgres.migrations.runner import migrate
 from holdfast.postgres.migrations.standing import look

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.domain.versions import NOTHING, SchemaVersion, judge
+from holdfast.domain.schema_version import NOTHING, SchemaVersion, judge
 from holdfast.errors import CodeOutdated, SchemaError, SchemaOutdated
 from holdfast.postgres.migrations.migration import Migration
 from holdfast.postgres.migrations.standing import Applied, Standing

@@ -323,7 +323,7 @@ BREAKS = (
     ),
     Break(
         "a declaration that fails takes the others along",
-        "schedules/declared.py",
+        "schedules/declarer.py",
         '            await self._tell(one, f"{type(error).__name__}: {error}")\n            return False',
         "            raise",
         (_REFUSED,),

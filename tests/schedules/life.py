@@ -3,8 +3,8 @@
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from holdfast.domain.planning import Decided, Look, Pause, Standing, decide_plans
-from holdfast.domain.schedule import Rules
+from holdfast.domain.plan_decisions import Decided, Look, Pause, Standing, decide_plans
+from holdfast.domain.schedule_rules import Rules
 from holdfast.domain.timing import Timing
 
 TICK = timedelta(microseconds=1)

@@ -2,8 +2,8 @@
 
 from datetime import datetime, timedelta
 
-from holdfast.domain.planning import Standing
-from holdfast.domain.schedule import Rules
+from holdfast.domain.plan_decisions import Standing
+from holdfast.domain.schedule_rules import Rules
 
 Fate = tuple[datetime, str]
 

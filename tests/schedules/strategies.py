@@ -5,7 +5,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from holdfast.domain.schedule import Rules
+from holdfast.domain.schedule_rules import Rules
 from holdfast.domain.timing import At, Cron, Every, Timing
 
 EPOCH = datetime(2026, 3, 27, tzinfo=UTC)  # two days before clocks in Europe go forward

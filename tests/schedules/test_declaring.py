@@ -13,8 +13,8 @@ import pytest
 from holdfast import App, Context, Scope
 from holdfast.errors import InvalidArguments, InvalidInput
 from holdfast.postgres.database import Database
-from holdfast.schedules import declared
-from holdfast.schedules.declared import Declarer
+from holdfast.schedules import declarer as declared
+from holdfast.schedules.declarer import Declarer
 from holdfast.schedules.planner import Planner
 from holdfast.storage.session import SETTINGS
 from holdfast.telemetry.events import Emitter, ScheduleFailed, ScopesAwaited

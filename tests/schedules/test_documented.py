@@ -7,7 +7,7 @@ from dataclasses import fields
 import pytest
 
 from holdfast import App, Plan, PlanRecord, Schedule
-from holdfast.schedules.face import Schedules
+from holdfast.schedules.api import Schedules
 from holdfast.schedules.options import RuleOptions
 from support.documented import DOCS, run_page
 

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from engine.plans import Statistics, explained
-from holdfast.domain.planning import Decided, Look
+from holdfast.domain.plan_decisions import Decided, Look
 from holdfast.postgres.borrowed import run_on_blocking
 from holdfast.postgres.statement import Statement
 from holdfast.storage import schedules, schedules_plans

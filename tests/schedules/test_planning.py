@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.domain.planning import COUNTED, Decided, Look, Pause, Standing, decide_plans
-from holdfast.domain.schedule import Rules, read_rules
+from holdfast.domain.plan_decisions import COUNTED, Decided, Look, Pause, Standing, decide_plans
+from holdfast.domain.schedule_rules import Rules, read_rules
 from holdfast.domain.timing import At, Cron, Every, Timing
 from schedules.life import TICK, Life
 from schedules.model import Fate, fates

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.domain.schedule import (
+from holdfast.domain.schedule_rules import (
     Rules,
     check_together,
     read_rules,

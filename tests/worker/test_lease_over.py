@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.flows.steps import Steps
+from holdfast.flows.step_runner import Steps
 from holdfast.worker.callers import Threads
 from holdfast.worker.job_threads import JobThreads
 from holdfast.worker.lease import Lease, NotBegun

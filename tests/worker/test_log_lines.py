@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from holdfast import App
-from holdfast.cli.logs import TextFormatter
+from holdfast.cli.log_setup import TextFormatter
 from holdfast.domain.failure import Failure
 from holdfast.telemetry.events import AttemptEnded, AttemptFact, Event
 from holdfast.telemetry.log import JsonFormatter, log_event, say

@@ -9,15 +9,15 @@ if TYPE_CHECKING:
 
 __all__ = ["main"]
 
-_INTERRUPTED = 130  # as in exits.py, which is not imported yet
+_INTERRUPTED = 130  # as in exit_codes.py, which is not imported yet
 
 
 def main(args: Sequence[str] | None = None, *, migrations: "Sequence[Migration] | None" = None) -> int:
     """Run one command and return its exit code; `migrations` stands in for those of this release."""
     try:
         # Imported here: it takes its time, in which Ctrl-C is to end in a word and not in a traceback.
-        from holdfast.cli import group
+        from holdfast.cli import command_group
     except KeyboardInterrupt:
         sys.stderr.write("holdfast: interrupted\n")
         return _INTERRUPTED
-    return group.main(args, migrations=migrations)
+    return command_group.main(args, migrations=migrations)

@@ -7,18 +7,18 @@ from typing import Any
 
 import click
 
-from holdfast.cli import flows_shown as shown
-from holdfast.cli.exits import Exit, refuse
+from holdfast.cli import flows_output as shown
+from holdfast.cli.exit_codes import Exit, refuse
 from holdfast.cli.options import length
 from holdfast.cli.schedules_options import json_option, opened, where
-from holdfast.cli.schedules_shown import as_json as told_as_json
-from holdfast.cli.schedules_shown import distance
+from holdfast.cli.schedules_output import as_json as told_as_json
+from holdfast.cli.schedules_output import distance
 from holdfast.cli.table import print_table
 from holdfast.domain.duration import compact
 from holdfast.domain.job import check_key
 from holdfast.errors import InvalidInput
 from holdfast.flows.operators import CANCELLED, STATES
-from holdfast.flows.shown import FlowRecord, summary_of
+from holdfast.flows.records import FlowRecord, summary_of
 from holdfast.postgres.schema import Schema
 from holdfast.storage.flows import KEEP_EVENTS
 from holdfast.storage.flows_shown import FlowRow

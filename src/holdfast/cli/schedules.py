@@ -7,7 +7,8 @@ from zoneinfo import ZoneInfo
 import click
 
 from holdfast.app import App
-from holdfast.cli import schedules_shown as shown
+from holdfast.cli import schedules_output as shown
+from holdfast.cli.schedules_commands import VERBS
 from holdfast.cli.schedules_options import (
     json_option,
     name_argument,
@@ -17,13 +18,12 @@ from holdfast.cli.schedules_options import (
     tz_option,
     where,
 )
-from holdfast.cli.schedules_verbs import VERBS
 from holdfast.cli.table import print_table
+from holdfast.domain.time_zones import zone_named
 from holdfast.domain.timing import Cron
-from holdfast.domain.timing_zone import zone_named
 from holdfast.errors import ScheduleNotFound
 from holdfast.postgres.schema import Schema
-from holdfast.schedules.stored import PlanRecord, Schedule, schedule_of
+from holdfast.schedules.records import PlanRecord, Schedule, schedule_of
 from holdfast.storage.schedules import find
 
 _LATEST = 5

@@ -11,7 +11,7 @@ import click
 from holdfast.app import App
 from holdfast.cli.options import MISSING, dsn_option, schema_option
 from holdfast.domain.duration import duration
-from holdfast.domain.timing_zone import zone_named
+from holdfast.domain.time_zones import zone_named
 from holdfast.errors import InvalidConnectionString, InvalidInput
 from holdfast.postgres.schema import Schema
 

@@ -10,7 +10,7 @@ from contextlib import suppress
 from datetime import timedelta
 from time import monotonic
 
-from holdfast.cli.exits import Exit
+from holdfast.cli.exit_codes import Exit
 from holdfast.cli.supervised import DRAIN, FINISHED, HURRY, STARTED, VARIABLE
 from holdfast.domain.duration import compact
 from holdfast.telemetry.log import say

@@ -9,9 +9,9 @@ from datetime import timedelta
 
 import click
 
-from holdfast.cli.exits import Exit
-from holdfast.cli.loading import load_app
-from holdfast.cli.logs import LogFormat, set_up_logging
+from holdfast.cli.app_loader import load_app
+from holdfast.cli.exit_codes import Exit
+from holdfast.cli.log_setup import LogFormat, set_up_logging
 from holdfast.cli.options import length
 from holdfast.cli.supervised import Supervised
 from holdfast.cli.supervisor import Supervisor

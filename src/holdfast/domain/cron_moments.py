@@ -15,7 +15,7 @@ from itertools import islice, takewhile
 from zoneinfo import ZoneInfo
 
 from holdfast.domain.cron import Expression
-from holdfast.domain.timing_zone import Jump, first_moment, jump_at, reading_at, second_moment
+from holdfast.domain.time_zones import Jump, first_moment, jump_at, reading_at, second_moment
 
 _SECOND = timedelta(seconds=1)
 

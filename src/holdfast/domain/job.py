@@ -11,7 +11,7 @@ from typing import Literal
 from holdfast.domain.backoff import DEFAULT, Backoff
 from holdfast.domain.duration import LONGEST, compact
 from holdfast.domain.json_text import flaw, holds_nul
-from holdfast.domain.per_job import PerJob
+from holdfast.domain.light_value import PerJob
 from holdfast.errors import InvalidInput
 
 NAME_LIMIT = 200

@@ -9,7 +9,7 @@ from holdfast.domain import cron_moments
 from holdfast.domain.cron import Expression, read_expression
 from holdfast.domain.duration import LONGEST, compact, duration
 from holdfast.domain.job import check_time
-from holdfast.domain.timing_zone import zone_named
+from holdfast.domain.time_zones import zone_named
 from holdfast.errors import InvalidInput
 
 # Plan times of an interval are counted from here. It is a Monday, so weeks begin on Mondays.

@@ -12,7 +12,7 @@ from holdfast.domain.failure import Failure
 from holdfast.domain.job import check_key
 from holdfast.errors import EventTimeout, InvalidInput
 from holdfast.flows.replay import Replay
-from holdfast.flows.values import StoredUndecodable, Typed
+from holdfast.flows.step_values import StoredUndecodable, Typed
 
 T = TypeVar("T")
 

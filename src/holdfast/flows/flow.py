@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar,
 from uuid import UUID, uuid4
 
 from holdfast.domain.duration import duration
-from holdfast.domain.flow import full_name
+from holdfast.domain.flow_path import full_name
 from holdfast.domain.job import check_ids, check_key, check_length
 from holdfast.domain.retry import Retry
 from holdfast.errors import InvalidInput
-from holdfast.flows.booking import Booking
-from holdfast.flows.calling import Child, check_job, result_of
+from holdfast.flows.child_jobs import Child, check_job, result_of
 from holdfast.flows.events import Event, payload_of
-from holdfast.flows.gathering import Failures, gather
+from holdfast.flows.gather import Failures, gather
 from holdfast.flows.replay import Replay
-from holdfast.flows.stepping import do_step, draw
-from holdfast.flows.steps import Steps, check_function
-from holdfast.flows.values import Typed, returned_by
+from holdfast.flows.step_replay import do_step, draw
+from holdfast.flows.step_runner import Steps, check_function
+from holdfast.flows.step_transaction import Booking
+from holdfast.flows.step_values import Typed, returned_by
 from holdfast.postgres.database import Database
 from holdfast.worker.context import Context
 

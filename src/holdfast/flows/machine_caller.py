@@ -11,12 +11,12 @@ from holdfast.domain.backoff import to_json
 from holdfast.domain.outcome import Failed
 from holdfast.domain.outcome import Undecodable as NotDecoded
 from holdfast.errors import InvalidInput, Undecodable
-from holdfast.flows.ends import Interrupted
 from holdfast.flows.machine import Done, Next, Step
-from holdfast.flows.machine_steps import MachineSignature, StepKind
+from holdfast.flows.machine_signature import MachineSignature, StepKind
 from holdfast.flows.recorder import AWAY, lost
-from holdfast.flows.steps import Steps
-from holdfast.flows.waits_shown import moment
+from holdfast.flows.step_runner import Steps
+from holdfast.flows.suspension import Interrupted
+from holdfast.flows.wait_descriptions import moment
 from holdfast.postgres.batcher import Batcher
 from holdfast.postgres.database import Database
 from holdfast.postgres.schema import Schema

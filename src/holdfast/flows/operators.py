@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from holdfast.errors import Conflict, FlowNotFailed, InvalidInput, JobNotFound, StepNotFound
-from holdfast.flows.shown import FlowRecord, FlowSummary, record_of, summary_of
+from holdfast.flows.records import FlowRecord, FlowSummary, record_of, summary_of
 from holdfast.postgres.conversation import Conversation, Holder, ask
 from holdfast.postgres.schema import Schema
 from holdfast.postgres.statement import Statement

@@ -3,10 +3,10 @@
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 
-from holdfast.domain.flow import Place, Recorded
+from holdfast.domain.flow_path import Place, Recorded
 from holdfast.domain.job import NewJob
 from holdfast.errors import Conflict, ConnectionFailed, ConnectionLost, LeaseLost, PoolTimeout, ServerUnable
-from holdfast.flows.ends import Interrupted
+from holdfast.flows.suspension import Interrupted
 from holdfast.postgres.batcher import Batcher
 from holdfast.postgres.conversation import hold
 from holdfast.postgres.database import Database

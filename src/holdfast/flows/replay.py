@@ -7,15 +7,15 @@ import sys
 from datetime import timedelta
 from typing import NoReturn
 
-from holdfast.domain.flow import MAIN, Path, Place, Recorded
+from holdfast.domain.flow_path import MAIN, Path, Place, Recorded
 from holdfast.domain.retry import Retry
 from holdfast.errors import ConnectionLost, InvalidInput, StepFailed
 from holdfast.flows.branches import Answers, Branches, here, lane_here
-from holdfast.flows.ends import Interrupted, Suspended, follows
-from holdfast.flows.inside import step_around
+from holdfast.flows.enclosing_step import step_around
 from holdfast.flows.recorder import Recorder
-from holdfast.flows.steps import Again, Final, Open, after_failure, failure_of
-from holdfast.flows.waits_shown import failure_among, shown
+from holdfast.flows.step_runner import Again, Final, Open, after_failure, failure_of
+from holdfast.flows.suspension import Interrupted, Suspended, follows
+from holdfast.flows.wait_descriptions import failure_among, shown
 from holdfast.storage.flows import Fence, Wait, Waited, WaitKind, Writing
 from holdfast.worker.claimed_run import ClaimedRun
 

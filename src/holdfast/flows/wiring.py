@@ -6,7 +6,7 @@ from typing import Any
 from holdfast.codec.result import encoder, loses_number
 from holdfast.domain.job import check_args_text
 from holdfast.errors import InvalidInput
-from holdfast.flows.caller import Flows
+from holdfast.flows.flow_caller import Flows
 from holdfast.flows.machine_caller import Machines
 from holdfast.flows.recorder import Recorder
 from holdfast.flows.waking import Waker

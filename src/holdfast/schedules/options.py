@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, TypedDict
 
 from holdfast.domain.duration import duration
-from holdfast.domain.schedule import Missed, Overlap, Rules, read_rules
+from holdfast.domain.schedule_rules import Missed, Overlap, Rules, read_rules
 from holdfast.domain.timing import Timing
 from holdfast.errors import InvalidInput
 from holdfast.schedules.scopes import Given, use

@@ -12,8 +12,8 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import NamedTuple
 
-from holdfast.domain.planning import Pause, Standing, decide_plans
-from holdfast.domain.schedule import Rules, rules_from_json
+from holdfast.domain.plan_decisions import Pause, Standing, decide_plans
+from holdfast.domain.schedule_rules import Rules, rules_from_json
 from holdfast.domain.timing import Cron, Timing, timing_from_json
 from holdfast.errors import InvalidInput, StatementFailed
 from holdfast.postgres.database import Database

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from holdfast.codec.signature import Signature
 from holdfast.domain.job import check_name
-from holdfast.domain.timing_zone import zone_named
+from holdfast.domain.time_zones import zone_named
 from holdfast.errors import HoldfastError, InvalidInput
 from holdfast.postgres.database import Database
 from holdfast.postgres.statement import Statement

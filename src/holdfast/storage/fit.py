@@ -1,6 +1,6 @@
 """Whether this code may work with a database: asked once, before the first job goes to it."""
 
-from holdfast.domain.versions import judge
+from holdfast.domain.schema_version import judge
 from holdfast.postgres.conversation import Conversation, ask
 from holdfast.postgres.migrations.version import explained, read_version
 from holdfast.postgres.schema import Schema

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Literal, NamedTuple
 
-from holdfast.domain.flow import Recorded
+from holdfast.domain.flow_path import Recorded
 from holdfast.domain.job import NewJob, check_ids, check_key, check_length
 from holdfast.domain.json_text import flaw
 from holdfast.errors import InvalidInput

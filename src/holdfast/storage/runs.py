@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import Literal, NamedTuple, assert_never
 
 from holdfast.domain.json_text import flaw
-from holdfast.domain.per_job import PerJob
+from holdfast.domain.light_value import PerJob
 from holdfast.domain.ring import SEGMENTS, segments_without
 from holdfast.domain.transition import (
     SUCCESS,

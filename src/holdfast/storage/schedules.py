@@ -8,7 +8,7 @@ from typing import NamedTuple
 from holdfast.domain.backoff import to_json
 from holdfast.domain.failure import storable
 from holdfast.domain.job import Policy, check_args_text, check_length, check_name
-from holdfast.domain.schedule import Rules, check_scope, check_together, rules_to_json
+from holdfast.domain.schedule_rules import Rules, check_scope, check_together, rules_to_json
 from holdfast.domain.timing import Timing, timing_to_json
 from holdfast.errors import InvalidInput, ScheduleConflict
 from holdfast.postgres.conversation import Conversation, ask

@@ -8,8 +8,8 @@ from typing import Literal, NamedTuple
 
 from holdfast.domain.failure import storable
 from holdfast.domain.job import check_limit, check_name
-from holdfast.domain.planning import Decided, Look
-from holdfast.domain.schedule import check_scope
+from holdfast.domain.plan_decisions import Decided, Look
+from holdfast.domain.schedule_rules import check_scope
 from holdfast.errors import InvalidInput
 from holdfast.postgres.schema import Schema
 from holdfast.postgres.statement import Statement

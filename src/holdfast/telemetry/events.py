@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from holdfast.domain.failure import Failure
-from holdfast.domain.per_job import PerJob
+from holdfast.domain.light_value import PerJob
 
 
 class AttemptFact(PerJob, frozen=True):

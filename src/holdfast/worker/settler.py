@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from holdfast.domain.failure import Failure
-from holdfast.domain.per_job import PerJob
+from holdfast.domain.light_value import PerJob
 from holdfast.domain.transition import Fail, Transition
 from holdfast.errors import StatementFailed
 from holdfast.postgres.conversation import Conversation, hold

@@ -12,8 +12,8 @@ from functools import partial
 from time import monotonic
 from typing import Any
 
+from holdfast.domain.schema_version import judge
 from holdfast.domain.transition import Release
-from holdfast.domain.versions import judge
 from holdfast.errors import DatabaseError, HoldfastError
 from holdfast.postgres.availability import Availability
 from holdfast.postgres.blocking import BlockingDatabase

@@ -16,7 +16,7 @@ import psycopg
 from psycopg.pq import TransactionStatus
 
 from holdfast.domain.backoff import Exponential
-from holdfast.domain.versions import SchemaVersion
+from holdfast.domain.schema_version import SchemaVersion
 from holdfast.errors import ConnectionFailed, MigrationBlocked, WrongConnection
 from holdfast.postgres.dsn import Dsn
 from holdfast.postgres.migrations import steps

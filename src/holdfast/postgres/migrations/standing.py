@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import psycopg
 
-from holdfast.domain.versions import SchemaVersion, judge
+from holdfast.domain.schema_version import SchemaVersion, judge
 from holdfast.errors import ServerTooOld
 from holdfast.postgres.migrations import steps
 from holdfast.postgres.migrations.migration import Migration

@@ -11,7 +11,7 @@ from importlib.resources import files
 
 import psycopg
 
-from holdfast.domain.versions import SchemaVersion
+from holdfast.domain.schema_version import SchemaVersion
 from holdfast.errors import DatabaseError, MissingPrivilege, SchemaError, SchemaNotFound, SchemaOutdated
 from holdfast.postgres.schema import FORBIDDEN, Schema, misfit
 from holdfast.postgres.statement import Statement, StatementFile

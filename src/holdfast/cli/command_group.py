@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import click
 
-from holdfast.cli.exits import Exit
+from holdfast.cli.exit_codes import Exit
 from holdfast.cli.flows import flows
 from holdfast.cli.migrate import migrate
 from holdfast.cli.schedules import schedules

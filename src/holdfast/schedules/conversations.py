@@ -5,14 +5,14 @@ from datetime import UTC, datetime, timedelta
 from itertools import groupby
 
 from holdfast.domain.job import check_name, check_text, check_time, is_whole
-from holdfast.domain.schedule import Rules
+from holdfast.domain.schedule_rules import Rules
 from holdfast.domain.timing import Timing
 from holdfast.errors import InvalidInput, ScheduleNotFound
 from holdfast.postgres.conversation import Conversation, ask
 from holdfast.postgres.schema import Schema
-from holdfast.schedules import stored
+from holdfast.schedules import records
 from holdfast.schedules.planner import read_schedule
-from holdfast.schedules.stored import BackfillPlan, PlanRecord, Schedule
+from holdfast.schedules.records import BackfillPlan, PlanRecord, Schedule
 from holdfast.storage import schedules, schedules_plans
 from holdfast.storage.schedules import MOST_SCOPES, NewSchedule, NewScope, ScheduleRow, ScopeRow
 from holdfast.storage.schedules_plans import FiredPlan
@@ -29,12 +29,12 @@ def put(schema: Schema, new: NewSchedule, scopes: Sequence[NewScope]) -> Convers
 
 def get(schema: Schema, name: str) -> Conversation[Schedule]:
     row = yield from _row(schema, name)
-    return stored.schedule_of(row)
+    return records.schedule_of(row)
 
 
 def list_all(schema: Schema) -> Conversation[list[Schedule]]:
     rows = yield from ask(schedules.find(schema))
-    return [stored.schedule_of(row) for row in rows]
+    return [records.schedule_of(row) for row in rows]
 
 
 def pause(
@@ -121,7 +121,7 @@ def plans(
     # One that was deleted has left its plans, to be paged through to their end.
     if not rows and not (yield from ask(schedules_plans.plans_of(schema, name, limit=1))):
         yield from _row(schema, name)
-    return [stored.record_of(row) for row in rows]
+    return [records.record_of(row) for row in rows]
 
 
 def preview(

@@ -6,9 +6,9 @@ from dataclasses import asdict
 from itertools import groupby
 from typing import Any
 
-from holdfast.cli.schedules_shown import length, moment
+from holdfast.cli.schedules_output import length, moment
 from holdfast.cli.table import terminal_width
-from holdfast.flows.shown import FlowRecord, FlowStep
+from holdfast.flows.records import FlowRecord, FlowStep
 
 _MARKS = {
     "scheduled": "◷",

@@ -6,17 +6,17 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
-from holdfast.domain.flow import Path
+from holdfast.domain.flow_path import Path
 from holdfast.domain.outcome import Failed
 from holdfast.domain.outcome import Undecodable as NotDecoded
 from holdfast.errors import ChildFailed, EventTimeout, FlowDiverged, InvalidInput, LeaseLost, StepFailed
-from holdfast.flows.code import fingerprint
-from holdfast.flows.ends import Suspended, end_in
+from holdfast.flows.code_fingerprint import fingerprint
 from holdfast.flows.flow import Flow
 from holdfast.flows.recorder import Recorder
 from holdfast.flows.replay import Replay
-from holdfast.flows.steps import Steps, failure_of
-from holdfast.flows.values import StoredUndecodable, Unkeepable
+from holdfast.flows.step_runner import Steps, failure_of
+from holdfast.flows.step_values import StoredUndecodable, Unkeepable
+from holdfast.flows.suspension import Suspended, end_in
 from holdfast.postgres.database import Database
 from holdfast.worker.claimed_run import ClaimedRun
 from holdfast.worker.context import Context

@@ -5,13 +5,13 @@ from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from holdfast.domain.flow import Place
+from holdfast.domain.flow_path import Place
 from holdfast.errors import LeaseLost
-from holdfast.flows.inside import inside
+from holdfast.flows.enclosing_step import inside
 from holdfast.flows.recorder import lost
 from holdfast.flows.replay import Replay
-from holdfast.flows.steps import kept_failure
-from holdfast.flows.values import ANYTHING, Typed
+from holdfast.flows.step_runner import kept_failure
+from holdfast.flows.step_values import ANYTHING, Typed
 from holdfast.postgres.borrowed import run_on
 from holdfast.postgres.database import Database
 from holdfast.storage.flows import checkpoint

@@ -4,10 +4,10 @@ import asyncio
 from collections.abc import Awaitable
 from typing import Any, Literal
 
-from holdfast.domain.flow import branch_of
+from holdfast.domain.flow_path import branch_of
 from holdfast.errors import InvalidInput
 from holdfast.flows.branches import Branches
-from holdfast.flows.calling import Child, outcomes_of
+from holdfast.flows.child_jobs import Child, outcomes_of
 from holdfast.flows.replay import Replay
 
 Failures = Literal["raise", "cancel", "return"]

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
 from holdfast.domain.failure import Failure
-from holdfast.domain.flow import Path
+from holdfast.domain.flow_path import Path
 from holdfast.storage.flows import Wait
 
 _MOST = 5

@@ -12,7 +12,7 @@ from typing import Any
 
 from holdfast.domain.duration import LONGEST, compact, duration
 from holdfast.domain.failure import Failure, recorded_error
-from holdfast.domain.flow import Recorded
+from holdfast.domain.flow_path import Recorded
 from holdfast.domain.retry import Retry
 from holdfast.errors import InvalidInput, StepFailed, TransactionEnded
 from holdfast.worker.callers import come_to

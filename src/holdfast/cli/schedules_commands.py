@@ -5,8 +5,8 @@ from datetime import datetime
 
 import click
 
-from holdfast.cli import schedules_shown as shown
-from holdfast.cli.exits import Exit, refuse
+from holdfast.cli import schedules_output as shown
+from holdfast.cli.exit_codes import Exit, refuse
 from holdfast.cli.schedules_options import (
     json_option,
     name_argument,
@@ -20,7 +20,7 @@ from holdfast.cli.schedules_options import (
 )
 from holdfast.cli.table import print_table
 from holdfast.postgres.schema import Schema
-from holdfast.schedules.stored import BackfillPlan
+from holdfast.schedules.records import BackfillPlan
 from holdfast.storage.schedules_plans import FiredPlan
 
 _MOST_LINES = 20

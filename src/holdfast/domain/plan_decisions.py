@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Literal, assert_never
 
-from holdfast.domain.schedule import LATENESS, PER_PASS, Rules
+from holdfast.domain.schedule_rules import LATENESS, PER_PASS, Rules
 from holdfast.domain.timing import Timing
 
 Decision = Literal["fired", "caught_up", "skipped", "missed"]

@@ -10,10 +10,10 @@ from holdfast.domain.duration import duration
 from holdfast.domain.timing import Timing, read_timing
 from holdfast.postgres.conversation import Conversation, Holder
 from holdfast.postgres.schema import Schema
-from holdfast.schedules import requests
+from holdfast.schedules import conversations
 from holdfast.schedules.options import RuleOptions, rules_of, stored_schedule
+from holdfast.schedules.records import BackfillPlan, PlanRecord, Schedule
 from holdfast.schedules.scopes import Given
-from holdfast.schedules.stored import BackfillPlan, PlanRecord, Schedule
 from holdfast.storage.schedules import HISTORY
 from holdfast.storage.schedules_plans import FiredPlan
 
@@ -93,21 +93,21 @@ class Schedules:
         new, chosen = stored_schedule(
             name, call, timing, rules_of(rules), history, scope=scope, scopes=scopes
         )
-        return requests.put(self._schema, new, chosen)
+        return conversations.put(self._schema, new, chosen)
 
     async def get(self, name: str, *, conn: object = None) -> Schedule:
         """One schedule, declared or stored. ScheduleNotFound if there is none of that name."""
-        return await self._holder.hold(requests.get(self._schema, name), conn)
+        return await self._holder.hold(conversations.get(self._schema, name), conn)
 
     def get_sync(self, name: str, *, conn: object = None) -> Schedule:
-        return self._holder.hold_sync(requests.get(self._schema, name), conn)
+        return self._holder.hold_sync(conversations.get(self._schema, name), conn)
 
     async def list(self, *, conn: object = None) -> ManySchedules:
         """All of them, by name."""
-        return await self._holder.hold(requests.list_all(self._schema), conn)
+        return await self._holder.hold(conversations.list_all(self._schema), conn)
 
     def list_sync(self, *, conn: object = None) -> ManySchedules:
-        return self._holder.hold_sync(requests.list_all(self._schema), conn)
+        return self._holder.hold_sync(conversations.list_all(self._schema), conn)
 
     async def pause(
         self,
@@ -132,70 +132,80 @@ class Schedules:
 
     def _pause(self, name: str, note: str | None, until: datetime | Length | None) -> Conversation[None]:
         if until is None or isinstance(until, datetime):
-            return requests.pause(self._schema, name, note=note, until=until, length=None)
+            return conversations.pause(self._schema, name, note=note, until=until, length=None)
         length = duration(until, name="until")
-        return requests.pause(self._schema, name, note=note, until=None, length=length)
+        return conversations.pause(self._schema, name, note=note, until=None, length=length)
 
     async def resume(self, name: str, *, conn: object = None) -> bool:
         """Let it fire again; answers whether it was paused."""
-        return await self._holder.hold(requests.resume(self._schema, name), conn)
+        return await self._holder.hold(conversations.resume(self._schema, name), conn)
 
     def resume_sync(self, name: str, *, conn: object = None) -> bool:
-        return self._holder.hold_sync(requests.resume(self._schema, name), conn)
+        return self._holder.hold_sync(conversations.resume(self._schema, name), conn)
 
     async def delete(self, name: str, *, conn: object = None) -> None:
         """Forget it; its plans and jobs stay. One that is declared comes back when a worker starts."""
-        await self._holder.hold(requests.delete(self._schema, name), conn)
+        await self._holder.hold(conversations.delete(self._schema, name), conn)
 
     def delete_sync(self, name: str, *, conn: object = None) -> None:
-        self._holder.hold_sync(requests.delete(self._schema, name), conn)
+        self._holder.hold_sync(conversations.delete(self._schema, name), conn)
 
     async def run_now(
         self, name: str, *, scope: str | None = None, reason: str | None = None, conn: object = None
     ) -> FiredPlans:
         """Fire once more, right now, for one scope or for all, paused or not. Plans stay as they are."""
-        return await self._holder.hold(requests.run_now(self._schema, name, scope=scope, reason=reason), conn)
+        return await self._holder.hold(
+            conversations.run_now(self._schema, name, scope=scope, reason=reason), conn
+        )
 
     def run_now_sync(
         self, name: str, *, scope: str | None = None, reason: str | None = None, conn: object = None
     ) -> FiredPlans:
-        return self._holder.hold_sync(requests.run_now(self._schema, name, scope=scope, reason=reason), conn)
+        return self._holder.hold_sync(
+            conversations.run_now(self._schema, name, scope=scope, reason=reason), conn
+        )
 
     async def skip_next(
         self, name: str, *, count: int = 1, scope: str | None = None, conn: object = None
     ) -> Skipped:
         """Let the next so many plans pass, of one scope or of all; answers which. 0 takes it back."""
-        return await self._holder.hold(requests.skip_next(self._schema, name, count=count, scope=scope), conn)
+        return await self._holder.hold(
+            conversations.skip_next(self._schema, name, count=count, scope=scope), conn
+        )
 
     def skip_next_sync(
         self, name: str, *, count: int = 1, scope: str | None = None, conn: object = None
     ) -> Skipped:
-        return self._holder.hold_sync(requests.skip_next(self._schema, name, count=count, scope=scope), conn)
+        return self._holder.hold_sync(
+            conversations.skip_next(self._schema, name, count=count, scope=scope), conn
+        )
 
     async def next_times(
         self, name: str, *, count: int = 10, scope: str | None = None, conn: object = None
     ) -> Times:
         """The next plan times, in UTC."""
         return await self._holder.hold(
-            requests.next_times(self._schema, name, count=count, scope=scope), conn
+            conversations.next_times(self._schema, name, count=count, scope=scope), conn
         )
 
     def next_times_sync(
         self, name: str, *, count: int = 10, scope: str | None = None, conn: object = None
     ) -> Times:
-        return self._holder.hold_sync(requests.next_times(self._schema, name, count=count, scope=scope), conn)
+        return self._holder.hold_sync(
+            conversations.next_times(self._schema, name, count=count, scope=scope), conn
+        )
 
     async def preview(
         self, name: str, first: datetime, last: datetime, *, scope: str | None = None, conn: object = None
     ) -> BackfillPlans:
         """What a backfill of this range, both ends included, would do. Changes nothing."""
-        asked = requests.preview(self._schema, name, first=first, last=last, scope=scope)
+        asked = conversations.preview(self._schema, name, first=first, last=last, scope=scope)
         return await self._holder.hold(asked, conn)
 
     def preview_sync(
         self, name: str, first: datetime, last: datetime, *, scope: str | None = None, conn: object = None
     ) -> BackfillPlans:
-        asked = requests.preview(self._schema, name, first=first, last=last, scope=scope)
+        asked = conversations.preview(self._schema, name, first=first, last=last, scope=scope)
         return self._holder.hold_sync(asked, conn)
 
     async def backfill(
@@ -209,7 +219,7 @@ class Schedules:
         conn: object = None,
     ) -> FiredPlans:
         """Fire the plans of a range that have not fired, all or none; answers those that it fired."""
-        asked = requests.backfill(self._schema, name, first=first, last=last, scope=scope, reason=reason)
+        asked = conversations.backfill(self._schema, name, first=first, last=last, scope=scope, reason=reason)
         return await self._holder.hold(asked, conn)
 
     def backfill_sync(
@@ -222,7 +232,7 @@ class Schedules:
         reason: str | None = None,
         conn: object = None,
     ) -> FiredPlans:
-        asked = requests.backfill(self._schema, name, first=first, last=last, scope=scope, reason=reason)
+        asked = conversations.backfill(self._schema, name, first=first, last=last, scope=scope, reason=reason)
         return self._holder.hold_sync(asked, conn)
 
     async def plans(
@@ -238,7 +248,7 @@ class Schedules:
         """What was decided, the latest plan first; `is_unfired`: only what was skipped or missed. Plans of a
         schedule that was deleted are still told; ScheduleNotFound if there are none.
         """
-        asked = requests.plans(
+        asked = conversations.plans(
             self._schema, name, scope=scope, before=before, is_unfired=is_unfired, limit=limit
         )
         return await self._holder.hold(asked, conn)
@@ -253,7 +263,7 @@ class Schedules:
         limit: int = 100,
         conn: object = None,
     ) -> PlanRecords:
-        asked = requests.plans(
+        asked = conversations.plans(
             self._schema, name, scope=scope, before=before, is_unfired=is_unfired, limit=limit
         )
         return self._holder.hold_sync(asked, conn)

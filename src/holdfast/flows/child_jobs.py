@@ -10,11 +10,11 @@ from typing import Any, Generic, TypeVar
 from holdfast.codec.complaints import quoted
 from holdfast.codec.signature import Signature
 from holdfast.domain.failure import recorded_error
-from holdfast.domain.flow import Place, Recorded, full_name
+from holdfast.domain.flow_path import Place, Recorded, full_name
 from holdfast.domain.job import NewJob
 from holdfast.errors import ChildFailed, InvalidInput, Undecodable
 from holdfast.flows.replay import Replay
-from holdfast.flows.values import Typed
+from holdfast.flows.step_values import Typed
 
 R_co = TypeVar("R_co", covariant=True)
 

@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any
 
 from holdfast.domain.duration import compact
-from holdfast.domain.planning import COUNTED
-from holdfast.domain.schedule import Rules, rules_to_json
+from holdfast.domain.plan_decisions import COUNTED
+from holdfast.domain.schedule_rules import Rules, rules_to_json
 from holdfast.domain.timing import At, Cron, Every, Timing
-from holdfast.schedules.stored import PlanRecord, Schedule
+from holdfast.schedules.records import PlanRecord, Schedule
 
 _SECOND = timedelta(seconds=1)
 # From which length on, which unit is small enough.

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from holdfast.domain.schedule import Rules
+from holdfast.domain.schedule_rules import Rules
 from holdfast.domain.timing import Timing, timing_from_json
 from holdfast.errors import (
     DatabaseError,

@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 
-from holdfast.domain.flow import full_name
+from holdfast.domain.flow_path import full_name
 from holdfast.errors import LeaseLost
-from holdfast.flows.inside import inside
+from holdfast.flows.enclosing_step import inside
 from holdfast.flows.replay import Replay
-from holdfast.flows.steps import StepOptions, Steps, check_function, kept_failure
-from holdfast.flows.values import Typed, Unkeepable, returned_by
+from holdfast.flows.step_runner import StepOptions, Steps, check_function, kept_failure
+from holdfast.flows.step_values import Typed, Unkeepable, returned_by
 from holdfast.worker.handler_requests import Cancel, EndWith, Snooze, snoozed_for
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
-from holdfast.domain.schedule import Rules
+from holdfast.domain.schedule_rules import Rules
 from holdfast.domain.timing import Timing
 from holdfast.errors import InvalidInput
 from holdfast.schedules.planner import read_schedule
