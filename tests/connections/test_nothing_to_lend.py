@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from connections.colours import BACKEND, Colour, asking, entered
-from connections.conftest import Observer, until
+from connections.conftest import Observer
 from holdfast.errors import ConnectionFailed
 from holdfast.postgres.availability import Availability
 from holdfast.postgres.blocking import BlockingDatabase
@@ -13,6 +13,7 @@ from holdfast.postgres.database import Database
 from holdfast.postgres.dsn import Dsn
 from holdfast.postgres.options import PoolOptions
 from support.proxy import Proxy
+from support.waiting import until
 
 SLEEPING = "select exists (select from pg_stat_activity where wait_event = 'PgSleep')"
 # As `alter database … allow_connections` does, which no session of the same database may say.

@@ -396,6 +396,17 @@ def test_wrong_machines_are_refused_when_they_are_declared_and_wrong_steps_when_
         class Often(Step, retry=3):  # type: ignore[arg-type]  # the mistake
             pass
 
+    with pytest.raises(InvalidInput, match=r"Apart: a step takes retry and timeout, not isolate") as raised:
+
+        class Apart(Step, isolate="process"):  # type: ignore[arg-type]  # the mistake
+            pass
+
+    assert '@app.job(isolate="process")' in str(raised.value)
+    with pytest.raises(InvalidInput, match=r'takes retry and timeout, not retires; did you mean "retry"\?'):
+
+        class Misspelt(Step, retires=Retry()):  # type: ignore[arg-type]  # the mistake
+            pass
+
     class Sound(Machine):
         class Begin(Step):
             size: int

@@ -134,3 +134,29 @@ async def test_until_a_machine_goes_on(app: App, caplog: pytest.LogCaptureFixtur
         handle = await Import.enqueue(Import.Begin())
         message = (await line_of(app, caplog, handle.id)).getMessage()
     assert re.match(r"attempt snoozed, waiting until \S+ \(Poll\): ", message)
+
+
+async def test_a_machine_that_goes_on_at_once_is_said_to_have_moved(
+    app: App, caplog: pytest.LogCaptureFixture
+) -> None:
+    @app.machine
+    class Import(Machine[None]):
+        class Begin(Step):
+            async def run(self) -> Next:
+                return Next(Import.Load())
+
+        class Load(Step):
+            async def run(self) -> Done[None]:
+                return Done(None)
+
+    async with working(app):
+        handle = await Import.enqueue(Import.Begin())
+        await handle.result(timeout="20s")
+        record = await line_of(app, caplog, handle.id, "moved")
+    assert record.getMessage().startswith(
+        f"attempt moved to the next step: job={handle.id} kind=Import step=Begin queue=default attempt=1/"
+    )
+    assert record.levelno == logging.INFO
+    line = json.loads(JsonFormatter().format(record))
+    assert (line["event"], line["next_step"]) == ("attempt moved to the next step", "Load")
+    assert "snoozed" not in caplog.text

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, NoReturn, TypeVar, dataclass_transform
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Never, NoReturn, TypeVar, dataclass_transform
 
 from holdfast.domain.duration import duration
 from holdfast.domain.job import check_length
@@ -40,8 +41,14 @@ class Step:
     _retry: ClassVar[Retry | None] = None
     _timeout: ClassVar[timedelta | None] = None
 
-    def __init_subclass__(cls, *, retry: Retry | None = None, timeout: Length | None = None) -> None:
+    def __init_subclass__(
+        cls, *, retry: Retry | None = None, timeout: Length | None = None, **unknown: Never
+    ) -> None:
         super().__init_subclass__()
+        for option in unknown:
+            raise InvalidInput(
+                f"{cls.__name__}: a step takes retry and timeout, not {option}{_instead(option)}"
+            )
         if retry is not None:
             if not isinstance(retry, Retry):
                 raise InvalidInput(f"the retry of {cls.__name__} is {retry!r}: give a Retry(max_attempts=…)")
@@ -50,6 +57,16 @@ class Step:
             cls._timeout = duration(timeout, name=f"the timeout of {cls.__name__}")
             check_length("timeout", cls._timeout)
         dataclass(frozen=True)(cls)
+
+
+def _instead(option: str) -> str:
+    if option in ("isolate", "memory_limit"):
+        return (
+            '. What needs a process of its own is a job, @app.job(isolate="process"), that the step\'s run() '
+            'enqueues; or write a flow: its steps take it, flow.step(…, isolate="process")'
+        )
+    found = get_close_matches(option, ("retry", "timeout"), n=1)
+    return f'; did you mean "{found[0]}"?' if found else ", which @app.machine(…) may take"
 
 
 @dataclass(frozen=True, slots=True)

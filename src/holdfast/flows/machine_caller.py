@@ -116,6 +116,8 @@ class Machines:
             if asked.delay:
                 until = moment(held.row.started_at + held.took, asked.delay)
                 context._own_wait = f"until {until} ({asked.next_name})", None  # noqa: SLF001  # as above
+            else:
+                context._own_next_step = asked.next_name  # noqa: SLF001  # as above
             self._notifier.tell({LEADER if asked.delay else held.queue})
             return
         held.is_completing = False

@@ -27,8 +27,8 @@ class AttemptStarted(PerJob, frozen=True):
 
 class AttemptEnded(PerJob, frozen=True):
     """An attempt was settled. `outcome` is what the ledger says: succeeded, retried, failed, … A flow that
-    goes to wait says for what, in words: `for packed:42`. A success whose result was dropped has the flag
-    that says why.
+    goes to wait says for what, in words: `for packed:42`, and a machine that goes on at once to which step.
+    A success whose result was dropped has the flag that says why.
     """
 
     of: AttemptFact
@@ -37,6 +37,7 @@ class AttemptEnded(PerJob, frozen=True):
     failure: Failure | None = None
     delay: timedelta | None = None
     waiting: str | None = None
+    next_step: str | None = None
     flag: str | None = None
 
 

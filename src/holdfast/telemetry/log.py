@@ -61,7 +61,7 @@ class EventLog:
                 if logger.isEnabledFor(level):
                     facts = {**_of(event.of), **_ending(event)}
                     waiting = event.waiting and f", waiting {escaped(event.waiting)}"
-                    say(logger, level, f"attempt {event.outcome}", _traceback(event), waiting, **facts)
+                    say(logger, level, _ended(event), _traceback(event), waiting, **facts)
             case LeaseLost():
                 _line(
                     logging.WARNING, f"lease lost, could not {event.doing}{_AT_LEAST_ONCE}", **_of(event.of)
@@ -202,6 +202,11 @@ def _of(fact: AttemptFact) -> dict[str, object]:
     }
 
 
+def _ended(event: AttemptEnded) -> str:
+    """In the ledger a machine that goes on at once is snoozed, too; a reader would take that for a wait."""
+    return f"attempt {event.outcome}" if event.next_step is None else "attempt moved to the next step"
+
+
 def _ending(event: AttemptEnded) -> dict[str, object]:
     facts: dict[str, object] = {"took_ms": _milliseconds(event.took)}
     if event.delay is not None:
@@ -211,6 +216,8 @@ def _ending(event: AttemptEnded) -> dict[str, object]:
         facts["error"] = first_line(event.failure)
     if event.waiting is not None:
         facts["waiting"] = event.waiting
+    if event.next_step is not None:
+        facts["next_step"] = event.next_step
     if event.flag is not None:
         facts["flag"] = event.flag
     return facts

@@ -320,7 +320,12 @@ class Attempts:
             self._say_succeeded(claimed, context, None if own is None else own.flag)
         else:
             waiting, failure = context._own_wait  # noqa: SLF001  # as above
-            self._emitter.emit(AttemptEnded(claimed.fact, outcome, claimed.took, failure, waiting=waiting))
+            next_step = context._own_next_step  # noqa: SLF001  # as above
+            self._emitter.emit(
+                AttemptEnded(
+                    claimed.fact, outcome, claimed.took, failure, waiting=waiting, next_step=next_step
+                )
+            )
             self._wake(LEADER)
 
     def _say_succeeded(self, claimed: ClaimedRun, context: Context, flag: str | None) -> None:

@@ -53,6 +53,7 @@ class Context:
     _own_outcome = "succeeded"
     """What the ledger says of a run that was settled by its own commit."""
     _own_wait: tuple[str | None, Failure | None] = (None, None)
+    _own_next_step: str | None = None
     """For what it waits, in words, and what has failed and is tried again then."""
 
     def __init__(
