@@ -9,7 +9,6 @@ from types import TracebackType
 from typing import Any, Self, TypeGuard, TypeVar
 
 from holdfast.app_connections import AppConnections
-from holdfast.bulk import Bulk, one_way, ways_of
 from holdfast.dead_letter_operators import DeadLetterOperators
 from holdfast.decorators import Decorators
 from holdfast.domain.duration import duration
@@ -24,8 +23,13 @@ from holdfast.postgres.borrowed import run_on, run_on_blocking
 from holdfast.postgres.conversation import Conversation, hold, hold_blocking
 from holdfast.postgres.options import PoolOptions
 from holdfast.postgres.statement import Statement
-from holdfast.producer.ambient_connection import AmbientConnection, no_ambient_connection
-from holdfast.producer.notifier import wishes
+from holdfast.producer.ambient_connection import (
+    OWN_TRANSACTION,
+    AmbientConnection,
+    given_or_ambient,
+    no_ambient_connection,
+)
+from holdfast.producer.bulk_enqueuer import BulkEnqueuer, conflict_choices, only_choice
 from holdfast.queue_operators import QueueOperators
 from holdfast.running import run_until_stopped, worker_running
 from holdfast.schedules import planner
@@ -100,32 +104,33 @@ class App(Decorators):
     async def enqueue_many(self, calls: Iterable[Call[Any]], *, conn: object = None) -> list[Handle[Any]]:
         """Write any number of jobs, of any kinds, all or none; on `conn`'s transaction if one is given.
 
-        Given a generator, calls are made while Postgres writes those before.
+        Given a generator, calls are made while Postgres writes the calls before them.
         """
-        return await self._write(calls, self._connection_for(conn))
+        return await self._write(self._own(calls), self._connection_for(conn))
 
     def enqueue_many_sync(self, calls: Iterable[Call[Any]], *, conn: object = None) -> list[Handle[Any]]:
         """The same, blocking."""
-        return self._write_sync(calls, self._connection_for(conn))
+        return self._write_sync(list(self._own(calls)), self._connection_for(conn))
 
     async def _write(self, calls: Iterable[Call[Any]], conn: object) -> list[Handle[Any]]:
-        if conn is not None:
-            batch = self._batch(calls)
-            rows = await hold(self._enqueueing(batch, notify=True), lambda statement: run_on(conn, statement))
-            return self._handles([call.kind for call in batch], rows)
-        return await Bulk(self.schema, self._own(calls), self._handles).write(self._connections)
-
-    def _write_sync(self, calls: Iterable[Call[Any]], conn: object) -> list[Handle[Any]]:
-        batch = self._batch(calls)
-        conversation = self._enqueueing(batch, notify=conn is not None)
-        if conn is not None:
-            rows = hold_blocking(conversation, lambda statement: run_on_blocking(conn, statement))
-        else:
-            here = self._connections.opened_blocking()
-            with here.database.transaction() as transaction:
-                rows = hold_blocking(conversation, transaction.run)
-            here.notifier.tell(wishes(call.job for call in batch))
+        if conn is None:
+            return await BulkEnqueuer(self.schema, calls, self._handles).write(self._connections.opened)
+        batch = list(calls)
+        rows = await hold(self._enqueueing(batch), lambda statement: run_on(conn, statement))
         return self._handles([call.kind for call in batch], rows)
+
+    def _write_sync(self, batch: Sequence[Call[Any]], conn: object) -> list[Handle[Any]]:
+        if conn is None:
+            jobs, on_conflict = [call.job for call in batch], only_choice(conflict_choices(batch))
+            rows = self._connections.opened_blocking().put_many(jobs, on_conflict)
+        else:
+            rows = hold_blocking(self._enqueueing(batch), lambda statement: run_on_blocking(conn, statement))
+        return self._handles([call.kind for call in batch], rows)
+
+    def _enqueueing(self, batch: Sequence[Call[Any]]) -> Conversation[list[Enqueued]]:
+        """In the caller's transaction, whose commit wakes the workers."""
+        on_conflict = only_choice(conflict_choices(batch))
+        return enqueue_many(self.schema, (call.job for call in batch), on_conflict=on_conflict, notify=True)
 
     def using(self, *, conn: object) -> AmbientConnection:
         """Everything that the block asks of this app without a `conn` goes to this one: jobs, events and
@@ -136,8 +141,11 @@ class App(Decorators):
         return AmbientConnection(self._connections, conn)
 
     def _connection_for(self, conn: object) -> object:
-        """For what is lost or left over when it is not in its caller's transaction: jobs and events."""
-        return self._connections.chosen(conn, self._on_no_connection)
+        """For jobs and events, which are lost or left over if they miss their caller's transaction."""
+        conn = given_or_ambient(self._connections, conn)
+        if conn is None:
+            self._on_no_connection()
+        return None if conn is OWN_TRANSACTION else conn
 
     def _on_no_connection(self) -> None:
         if self._is_conn_required:
@@ -146,13 +154,6 @@ class App(Decorators):
                 "conn=OWN_TRANSACTION for what is to be committed by itself"
             )
         warn_if_outside_transaction(self.kinds)
-
-    def _enqueueing(self, batch: Sequence[Call[Any]], *, notify: bool) -> Conversation[list[Enqueued]]:
-        news = (call.job for call in batch)
-        return enqueue_many(self.schema, news, on_conflict=one_way(ways_of(batch)), notify=notify)
-
-    def _batch(self, calls: Iterable[Call[Any]]) -> list[Call[Any]]:
-        return list(self._own(calls))
 
     def _own(self, calls: object) -> Iterator[Call[Any]]:
         """Sure to be of this app: another app's jobs may belong into another database."""
@@ -176,19 +177,16 @@ class App(Decorators):
         conn = self._connection_for(conn)
         if conn is not None or call.on_conflict != "existing":
             return (await self._write([call], conn))[0]
-        here = await self._connections.opened()
-        row = await here.enqueuer.put(call.job)
-        return self._handles([call.kind], [row])[0]
+        producer = await self._connections.opened()
+        job, is_new = await producer.enqueuer.put(call.job)
+        return Handle(self, call.kind.signature, job, is_new)
 
     def _enqueue_sync(self, call: Call[R], conn: object) -> Handle[R]:
         conn = self._connection_for(conn)
         if conn is not None or call.on_conflict != "existing":
             return self._write_sync([call], conn)[0]
-        here = self._connections.opened_blocking()
-        is_told = here.notifier.may_ride()
-        rows = hold_blocking(enqueue_many(self.schema, (call.job,), notify=is_told), here.database.run)
-        here.notifier.tell(wishes((call.job,)), has_ridden=is_told)
-        return self._handles([call.kind], rows)[0]
+        job, is_new = self._connections.opened_blocking().put(call.job)
+        return Handle(self, call.kind.signature, job, is_new)
 
     def _handles(self, kinds: Sequence[Kind], rows: Sequence[Enqueued]) -> list[Handle[Any]]:
         return [

@@ -223,11 +223,11 @@ class Job(Generic[P, R]):
 
     async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
         """Write the job in a transaction of its own; `using(conn=…)` for yours."""
-        return await self._plain.enqueue(*args, **kwargs)
+        return await self.app._enqueue(self._plain._call(*args, **kwargs), None)  # noqa: SLF001  # its face
 
     def enqueue_sync(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
         """The same, blocking."""
-        return self._plain.enqueue_sync(*args, **kwargs)
+        return self.app._enqueue_sync(self._plain._call(*args, **kwargs), None)  # noqa: SLF001  # its face
 
     def handle(self, job: int) -> Handle[R]:
         """A handle on a job of this kind that is known by its id. Nothing is asked before you do."""

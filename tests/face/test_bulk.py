@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from face.looking import Observer
-from holdfast import App, bulk
+from holdfast import App
 from holdfast.errors import DuplicateJob, InvalidInput
 from holdfast.job import Call, Job
+from holdfast.producer import bulk_enqueuer
 from support.waiting import until
 
 MANY = 3_500
@@ -68,7 +69,7 @@ async def test_calls_that_come_slowly_are_written_once_and_in_order(
         for number in range(MANY):
             if number == MANY - 1_200:
                 is_slow = True
-                monkeypatch.setattr(bulk, "_SLOW", -1.0)
+                monkeypatch.setattr(bulk_enqueuer, "_SLOW", -1.0)
             yield mail.call(number)
 
     handles = await app.enqueue_many(calls())
@@ -106,7 +107,7 @@ async def test_two_ways_to_meet_a_taken_key_are_refused_before_anything_is_writt
 ) -> None:
     mail = mail_of(app)
     ways = [mail.using(unique="a"), mail.using(unique="b", on_conflict="raise")]
-    with pytest.raises(InvalidInput, match="one call has one on_conflict"):
+    with pytest.raises(InvalidInput, match="have the same on_conflict"):
         await app.enqueue_many(
             ways[number % 2].call(number) if number > 2_000 else mail.call(number) for number in range(MANY)
         )

@@ -20,7 +20,8 @@ from holdfast.flows.wait_descriptions import moment
 from holdfast.postgres.batcher import Batcher
 from holdfast.postgres.database import Database
 from holdfast.postgres.schema import Schema
-from holdfast.producer.notifier import LEADER, Notifier
+from holdfast.producer.notifier import Notifier
+from holdfast.producer.wake_ups import LEADER
 from holdfast.storage.flows import Fence
 from holdfast.storage.machines import Move, Moved, StoredStep, load_steps, move
 from holdfast.worker.claimed_run import ClaimedRun

@@ -12,7 +12,7 @@ from holdfast.postgres.conversation import hold
 from holdfast.postgres.database import Database
 from holdfast.postgres.schema import Schema
 from holdfast.postgres.statement import Statement
-from holdfast.producer.notifier import wishes
+from holdfast.producer.wake_ups import woken_by
 from holdfast.storage import flows
 from holdfast.storage.flows import Fence, Wait, Waited, Writing
 from holdfast.storage.jobs import CHUNK
@@ -89,7 +89,7 @@ class Recorder:
             if not ids:
                 raise lost(fence, f'begin "{chunk[0][0]}"')
             begun += ids
-            self._tell(wishes(job for _, job in chunk))
+            self._tell(woken_by(job for _, job in chunk))
         return begun
 
     async def adopt(self, fence: Fence, child: int, name: str, *, place: Place, code: int | None) -> None:

@@ -1,5 +1,5 @@
-"""`app.using(conn=…)`: the connection that everything written inside a block goes to, so that no call can
-forget it. One connection serves one task or thread: what a block has started elsewhere is refused.
+"""`app.using(conn=…)`: the connection that every write inside a block goes to, so that no call can forget it.
+One connection serves one task or thread: a task or thread that is started inside the block is refused.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ Place = tuple[int, "asyncio.Task[object] | None"]
 
 
 class _OwnTransaction:
-    """For `conn`: not in your transaction, on purpose. What is written is committed by itself, at once."""
+    """For `conn`: not in your transaction, on purpose. What you write is committed by itself, at once."""
 
     def __repr__(self) -> str:
         return "OWN_TRANSACTION"
@@ -52,7 +52,7 @@ class AmbientConnection:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # Tasks that were started inside have a copy: it goes on to be refused there, and keeps nothing alive.
+        # Tasks that were started inside have a copy: it is still refused there, and keeps nothing alive.
         self._conn = self._place = None
         assert self._token is not None, "left before it was entered"  # noqa: S101  # with statements do not
         try:
@@ -73,7 +73,7 @@ class AmbientConnection:
         self.__exit__(kind, error, trace)
 
     def of(self, app: object) -> "AmbientConnection | None":
-        """The innermost that is this app's, from here outwards."""
+        """The innermost block of this app, from this one outwards."""
         if self._app is app or self._outer is None:
             return self if self._app is app else None
         return self._outer.of(app)
@@ -91,18 +91,22 @@ class AmbientConnection:
 _innermost: ContextVar[AmbientConnection | None] = ContextVar("holdfast_ambient_connection", default=None)
 
 
-def ambient_connection(app: object) -> object:
-    """What the innermost block of this app was given; None outside of any. Refused where it is not valid."""
+def given_or_ambient(app: object, conn: object) -> object:
+    """The connection that a caller passed, else the one of the innermost block of this app; None if there is
+    neither. Refused in a task or thread that the block is not valid in.
+    """
+    if conn is not None:
+        return conn
     innermost = _innermost.get()
     if innermost is None:
-        return None  # as nearly always
+        return None  # nearly always
     found = innermost.of(app)
     return None if found is None else found.taken()
 
 
 @contextmanager
 def no_ambient_connection() -> Iterator[None]:
-    """For a worker that is started inside a block: its jobs are not the block's."""
+    """For a worker that is started inside a block: its jobs do not write on the block's connection."""
     token = _innermost.set(None)
     try:
         yield

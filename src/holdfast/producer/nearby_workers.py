@@ -1,27 +1,27 @@
-"""The workers of this process, told of jobs that it has written itself: that needs no notification."""
+"""The workers of this process, which are told of jobs that it has written itself: that needs no NOTIFY."""
 
 import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-Told = Callable[[set[str]], None]
+OnTold = Callable[[set[str]], None]
 
 
 class NearbyWorkers:
-    """Of one App. May be told from any thread."""
+    """The workers of one App. Any thread may tell them."""
 
     def __init__(self) -> None:
-        self._workers: tuple[Told, ...] = ()
+        self._workers: tuple[OnTold, ...] = ()
 
     def tell(self, names: set[str]) -> None:
-        """Queues in which something is ready, or the leader, who is told that something is due later."""
+        """`names` are queues in which jobs are ready, and LEADER if a job is due later."""
         for worker in self._workers:
             worker(names)
 
     @contextmanager
-    def one_more(self, on_told: Told) -> Iterator[None]:
-        """From now on until the block ends, `on_told` is called on the event loop that runs now."""
+    def one_more(self, on_told: OnTold) -> Iterator[None]:
+        """Until the block ends, `on_told` is called on the event loop that runs now."""
         loop, here = asyncio.get_running_loop(), threading.get_ident()
 
         def told(names: set[str]) -> None:

@@ -21,7 +21,7 @@ from holdfast.domain.outcome import Cancelled, Failed, Outcome, Released
 from holdfast.domain.outcome import Undecodable as NotDecoded
 from holdfast.domain.transition import SUCCESS, Fail, Run, Transition, decide
 from holdfast.errors import DatabaseError, InvalidInput, JobEnded, Undecodable
-from holdfast.producer.notifier import LEADER
+from holdfast.producer.wake_ups import LEADER
 from holdfast.storage.runs import Answer, ClaimRow, Saving
 from holdfast.telemetry.events import AttemptEnded, AttemptStarted, Emitter, StillRunning
 from holdfast.telemetry.events import LeaseLost as LeaseWasLost

@@ -13,7 +13,8 @@ from holdfast.postgres.options import PoolOptions
 from holdfast.postgres.schema import Schema
 from holdfast.postgres.thread_transactions import ThreadTransactions
 from holdfast.producer.nearby_workers import NearbyWorkers
-from holdfast.producer.notifier import HINTS, Notifier
+from holdfast.producer.notifier import Notifier
+from holdfast.producer.wake_ups import HINTS
 from holdfast.storage.session import SETTINGS
 
 _HOT: Final = 2

@@ -27,7 +27,7 @@ from holdfast.postgres.notification import Gap, Notified
 from holdfast.postgres.schema import Schema
 from holdfast.postgres.statement import Statement
 from holdfast.producer.nearby_workers import NearbyWorkers
-from holdfast.producer.notifier import LEADER, notify
+from holdfast.producer.wake_ups import LEADER, notify
 from holdfast.storage.migrations import known_version
 from holdfast.storage.operators import misfit_for
 from holdfast.storage.runs import Heartbeat, Settlement, postpone, renew, settle_surely

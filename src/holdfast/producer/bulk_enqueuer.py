@@ -1,85 +1,102 @@
-"""Many jobs in one commit: the next chunk of calls is made while Postgres writes the one before."""
+"""Many jobs in one commit: the next chunk of calls is made while Postgres writes the chunk before."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import aclosing
 from itertools import chain, islice
 from time import monotonic
-from typing import Any
+from typing import Generic, Protocol, TypeVar
 
-from holdfast.app_connections import AppConnections
 from holdfast.domain.job import NewJob
 from holdfast.errors import InvalidInput
-from holdfast.handle import Handle
-from holdfast.job import Call
 from holdfast.postgres.conversation import hold
 from holdfast.postgres.database import Database
 from holdfast.postgres.schema import Schema
 from holdfast.postgres.statement import Statement
-from holdfast.producer.notifier import wishes
+from holdfast.producer.producer import Producer
+from holdfast.producer.wake_ups import woken_by
 from holdfast.storage.jobs import CHUNK, Enqueued, OnConflict, enqueue_chunks, enqueue_many
-from holdfast.worker.job_kind import Kind
+
+K = TypeVar("K")
+K_co = TypeVar("K_co", covariant=True)
+H = TypeVar("H")
 
 _SLOW = 0.2
-"""Seconds for a chunk of calls. Who takes longer reads them from somewhere: no transaction waits for that."""
+"""Seconds for a chunk of calls. A generator that takes longer reads from elsewhere: no transaction stays open
+for that.
+"""
 
 
-def ways_of(calls: Iterable[Call[Any]]) -> set[OnConflict]:
-    """What is to be done about keys that are taken."""
+class Call(Protocol[K_co]):
+    """A new job, what its handle is made of, and what to do if another job holds its unique key."""
+
+    @property
+    def kind(self) -> K_co: ...
+    @property
+    def job(self) -> NewJob: ...
+    @property
+    def on_conflict(self) -> OnConflict: ...
+
+
+def conflict_choices(calls: Iterable[Call[object]]) -> set[OnConflict]:
+    """What the calls with a unique key ask for if the key is taken."""
     return {call.on_conflict for call in calls if call.job.unique_key is not None}
 
 
-def one_way(ways: set[OnConflict]) -> OnConflict:
-    if len(ways) > 1:
-        raise InvalidInput(f"one call has one on_conflict, these have {', '.join(sorted(ways))}")
-    return next(iter(ways), "existing")
+def only_choice(choices: set[OnConflict]) -> OnConflict:
+    if len(choices) > 1:
+        raise InvalidInput(
+            f"all jobs of one enqueue_many have the same on_conflict, these have {', '.join(sorted(choices))}"
+        )
+    return next(iter(choices), "existing")
 
 
 class _NotStreamedError(Exception):
-    """These calls come slowly, or one of them asks for a key, which would be held while the others are made:
-    all have to be known before any of them is written.
+    """These calls come slowly, or one of them has a unique key, which would be held while the others are
+    made: all of them have to be known before any is written.
     """
 
 
-class Bulk:
-    """Calls that come one by one, and are written as they come, all or none. They are not kept: the garbage
-    collector would look at each of them, again and again.
+class BulkEnqueuer(Generic[K, H]):
+    """Writes calls as they come, all or none. `handles` makes the answers, from kinds and rows in one order.
+
+    The calls are not kept: the garbage collector would look at each of them, again and again.
     """
 
     def __init__(
         self,
         schema: Schema,
-        calls: Iterable[Call[Any]],
-        handles: Callable[[Sequence[Kind], Sequence[Enqueued]], list[Handle[Any]]],
+        calls: Iterable[Call[K]],
+        handles: Callable[[Sequence[K], Sequence[Enqueued]], list[H]],
     ) -> None:
         self._schema = schema
         self._calls = iter(calls)
         self._handles = handles
         self._jobs: list[NewJob] = []
-        self._kinds: list[Kind] = []
-        self._ways: set[OnConflict] = set()
+        self._kinds: list[K] = []
+        self._choices: set[OnConflict] = set()
         self._names: set[str] = set()
-        self._written: list[Handle[Any]] = []
+        self._written: list[H] = []
 
-    async def write(self, connections: AppConnections) -> list[Handle[Any]]:
-        """Nothing is opened before the first of them are known to be sound."""
+    async def write(self, opened: Callable[[], Awaitable[Producer]]) -> list[H]:
+        """Nothing is opened before the first calls are known to be sound."""
         statements = self._statements()
         try:
             first = list(islice(statements, 2))
-            here = await connections.opened()
+            producer = await opened()
             if len(first) > 1:
-                await self._stream(here.database, chain(first, statements))
+                await self._stream(producer.database, chain(first, statements))
             else:
-                await self._write_alone(here.database, first)
+                await self._write_alone(producer.database, first)
         except _NotStreamedError:
             self._take(list(self._calls))
             conversation = enqueue_many(
-                self._schema, self._jobs, on_conflict=one_way(self._ways), notify=False
+                self._schema, self._jobs, on_conflict=only_choice(self._choices), notify=False
             )
-            here = await connections.opened()
-            async with here.database.transaction() as transaction:
+            producer = await opened()
+            async with producer.database.transaction() as transaction:
                 rows = await hold(conversation, transaction.run)
             self._written = self._handles(self._kinds, rows)
-        here.notifier.tell(self._names)
+        producer.notifier.tell(self._names)
         return self._written
 
     async def _write_alone(self, database: Database, statements: list[Statement[Enqueued]]) -> None:
@@ -106,12 +123,12 @@ class Bulk:
             raise _NotStreamedError
         return jobs
 
-    def _take(self, calls: list[Call[Any]]) -> list[NewJob]:
+    def _take(self, calls: list[Call[K]]) -> list[NewJob]:
         jobs = [call.job for call in calls]
         self._jobs += jobs
         self._kinds += [call.kind for call in calls]
-        self._ways |= ways_of(calls)
-        self._names |= wishes(jobs)
+        self._choices |= conflict_choices(calls)
+        self._names |= woken_by(jobs)
         return jobs
 
     def _keep(self, rows: list[Enqueued]) -> None:

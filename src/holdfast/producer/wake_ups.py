@@ -1,0 +1,66 @@
+"""Whom a new job wakes, and the NOTIFY that does it. A wake-up is a hint: a worker that misses it polls."""
+
+import time
+from collections.abc import Iterable
+from dataclasses import replace
+from datetime import timedelta
+from typing import Final
+
+from holdfast.domain.job import NewJob
+from holdfast.postgres.options import PoolOptions
+from holdfast.postgres.schema import Schema
+from holdfast.postgres.statement import Statement
+
+LEADER: Final = ""
+"""Stands for the leader among the names of queues, of which none is empty: something is due later."""
+
+PAUSE: Final = 0.002
+"""Seconds between any two NOTIFYs of one process."""
+
+# Nothing that concerns a job goes over these connections, so their commits need not wait for the disk.
+HINTS: Final = PoolOptions(pool_min_conns=1, pool_max_conns=1, synchronous_commit=False)
+# A blocking caller has committed its jobs: it waits no longer than this for a hint.
+BLOCKING_HINTS: Final = replace(HINTS, pool_timeout=timedelta(seconds=2))
+
+
+def woken_by(jobs: Iterable[NewJob]) -> set[str]:
+    """The queues whose workers new jobs wake, and LEADER if any job is due later."""
+    return {LEADER if job.delay or job.run_at else job.policy.queue for job in jobs}
+
+
+def notify(channel: str, payload: str = "") -> Statement[object]:
+    return Statement(
+        "notify",
+        "select pg_catalog.pg_notify(%(channel)s::text, %(payload)s::text)",
+        {"channel": channel, "payload": payload},
+        lambda nothing: nothing,
+    )
+
+
+def wake(schema: Schema, names: set[str]) -> Statement[object]:
+    """One NOTIFY for each queue, and for LEADER."""
+    return Statement(
+        "wake",
+        f"/* {schema.name}.wake */ select pg_notify(channel, payload)"  # noqa: S608  # a checked name
+        " from unnest(%(channels)s::text[], %(payloads)s::text[]) as w (channel, payload)",
+        {
+            "channels": [f"{schema.name}.{'due' if name == LEADER else 'ready'}" for name in sorted(names)],
+            "payloads": sorted(names),
+        },
+        lambda nothing: nothing,
+    )
+
+
+class NotifyPace:
+    """When this process may send its next NOTIFY: PAUSE seconds after the last one."""
+
+    def __init__(self) -> None:
+        self._sent_at = float("-inf")
+
+    def sent(self) -> None:
+        self._sent_at = time.monotonic()
+
+    @property
+    def wait(self) -> float:
+        """Seconds until the next one may be sent; zero or less if it may be sent now."""
+        return self._sent_at + PAUSE - time.monotonic()
