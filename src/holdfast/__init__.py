@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from holdfast.app import App
     from holdfast.dead_letter_operators import DeadJob
-    from holdfast.domain.retry import Retry, exponential
+    from holdfast.domain.retry import Retry, exponential, polynomial
     from holdfast.flows.events import Event
     from holdfast.flows.flow import Flow
     from holdfast.flows.machine import Done, Machine, Next, Step
@@ -62,12 +62,13 @@ __all__ = [
     "WorkerOptions",
     "__version__",
     "exponential",
+    "polynomial",
 ]
 
 _HOMES = {
     "holdfast.producer.ambient_connection": ("OWN_TRANSACTION",),
     "holdfast.app": ("App",),
-    "holdfast.domain.retry": ("Retry", "exponential"),
+    "holdfast.domain.retry": ("Retry", "exponential", "polynomial"),
     "holdfast.flows.events": ("Event",),
     "holdfast.flows.flow": ("Flow",),
     "holdfast.flows.machine": ("Done", "Machine", "Next", "Step"),

@@ -9,34 +9,34 @@ from hypothesis import strategies as st
 
 from engine.policies import YEAR, backoffs, lucks
 from holdfast.domain.backoff import (
-    CRAWLER,
     DEFAULT,
-    NEOQ,
     Backoff,
     Listed,
     from_json,
     to_json,
 )
+from holdfast.domain.retry import exponential, polynomial
 
 SECOND = timedelta(seconds=1)
+HOURLY = exponential("1m", cap="1h", jitter=0)
 
 
 @pytest.mark.requirement("S4.19")
-def test_the_crawlers_preset() -> None:
-    waits = [CRAWLER.delay(failure, 0.7) / SECOND for failure in range(-1, 10)]
+def test_an_exponential_backoff_doubles_from_its_base_to_its_cap() -> None:
+    waits = [HOURLY.delay(failure, 0.7) / SECOND for failure in range(-1, 10)]
     assert waits == [60, 60, 60, 120, 240, 480, 960, 1920, 3600, 3600, 3600]
 
 
 @pytest.mark.requirement("S4.19")
 @given(st.integers(), lucks)
-def test_the_crawlers_preset_never_overflows(failures: int, luck: float) -> None:
-    assert 60 <= CRAWLER.delay(failures, luck) / SECOND <= 3600
+def test_an_exponential_backoff_stays_between_base_and_cap(failures: int, luck: float) -> None:
+    assert 60 <= HOURLY.delay(failures, luck) / SECOND <= 3600
 
 
 @pytest.mark.requirement("S2.29")
 @given(st.integers(1, 70), lucks)
-def test_neoqs_preset(n: int, luck: float) -> None:
-    assert n**4 + 16 <= NEOQ.delay(n, luck) / SECOND <= n**4 + 16 + 30 * n
+def test_a_polynomial_backoff_grows_by_the_fourth_power_and_spreads(n: int, luck: float) -> None:
+    assert n**4 + 16 <= polynomial().delay(n, luck) / SECOND <= n**4 + 16 + 30 * n
 
 
 @given(st.integers(1, 16), lucks)

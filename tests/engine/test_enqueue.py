@@ -10,8 +10,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from holdfast.domain.backoff import CRAWLER, DEFAULT, Fixed, from_json
+from holdfast.domain.backoff import DEFAULT, Fixed, from_json
 from holdfast.domain.job import ARGS_LIMIT, NewJob, Policy, args_json
+from holdfast.domain.retry import exponential
 from holdfast.postgres.borrowed import run_on_blocking
 from holdfast.storage import jobs
 from support.engine import SCHEMA, START, Engine
@@ -26,7 +27,7 @@ def wishing() -> Policy:
         queue="slow",
         priority=2,
         max_attempts=7,
-        backoff=CRAWLER,
+        backoff=exponential("1m", cap="1h", jitter=0),
         timeout=timedelta(seconds=90),
         keep=timedelta(days=3),
         on_lost="fail",
@@ -56,7 +57,7 @@ def test_all_that_was_asked_is_kept_with_the_job(engine: Engine) -> None:
         [job],
     )
     assert row[:4] == ("mail", "slow", 2, 7)
-    assert from_json(row[4]) == CRAWLER
+    assert from_json(row[4]) == exponential("1m", cap="1h", jitter=0)
     assert row[5:] == (
         timedelta(seconds=90),
         timedelta(days=3),

@@ -12,7 +12,7 @@ from typing import Any, get_args
 import pytest
 
 import holdfast
-from holdfast import App, Job, Retry, WorkerOptions, exponential
+from holdfast import App, Job, Retry, WorkerOptions, exponential, polynomial
 from holdfast.decorators import Decorators
 from holdfast.domain.duration import compact
 from holdfast.domain.failure import Code
@@ -77,6 +77,7 @@ UNDOCUMENTED = {"run", "run_sync", "saved_state"}
         ("reference/app.md", "WorkerOptions(…)", WorkerOptions),
         ("reference/context.md", "Retry", Retry),
         ("reference/context.md", "exponential", exponential),
+        ("reference/context.md", "polynomial", polynomial),
     ],
 )
 def test_every_option_is_documented_with_its_default(

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import App, Context, Handle, Retry, RetryLater, Snooze, exponential
+from holdfast import App, Context, Handle, Retry, RetryLater, Snooze, exponential, polynomial
 from holdfast.errors import InvalidInput, JobEnded
 
 HOUR = timedelta(hours=1)
@@ -52,6 +52,7 @@ async def waits(handle: Handle[None]) -> timedelta:
         ["1h", "9h"],
         (HOUR,),
         exponential("1h", jitter=0),
+        polynomial(0, floor=timedelta(seconds=3599), spread="0s"),
         exponential("30m", cap="1h", factor=1, jitter=1),
         lambda attempt, error: "1h" if (attempt, str(error)) == (1, "again") else "9h",
         lambda attempt, error: HOUR,
@@ -226,3 +227,21 @@ def test_an_exponential_that_makes_no_sense_is_refused(options: dict[str, Any]) 
 def test_exponential_has_the_defaults_of_the_default() -> None:
     assert Retry(backoff=exponential()) == Retry()
     assert Retry() == Retry(max_attempts=20, backoff=exponential("2s", factor=2, cap="24h", jitter=0.25))
+
+
+@pytest.mark.parametrize(
+    ("power", "options", "told"),
+    [
+        (-1, {}, "power is -1: give a number from 0 to 10"),
+        (11, {}, "power is 11"),
+        ("4", {}, "power is '4': give a number"),
+        (4, {"floor": "-1s"}, "floor '-1s' is not a length of time"),
+        (4, {"spread": -timedelta(seconds=1)}, "is negative"),
+        (4, {"spread": 30}, "spread"),
+    ],
+)
+def test_a_polynomial_backoff_that_cannot_be_meant_is_refused(
+    power: Any, options: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(InvalidInput, match=told):
+        polynomial(power, **options)

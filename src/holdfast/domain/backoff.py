@@ -1,6 +1,6 @@
-"""How long to wait before trying again: a length decided from the number of failures and a draw of luck.
+"""How long to wait before a retry, decided from the number of failures and a random number.
 
-A policy is stored with its job as numbers, so that whoever rescues it needs no code of the job's kind.
+A policy is stored with its job as numbers, so that a leader that rescues the job needs no code of its kind.
 """
 
 import json
@@ -10,6 +10,8 @@ from datetime import timedelta
 from typing import Any, assert_never
 
 _LONGEST = timedelta(days=365)
+STEEPEST = 10.0
+"""The highest power of a polynomial backoff."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +68,6 @@ class Polynomial:
 Backoff = Exponential | Fixed | Listed | Polynomial
 
 DEFAULT = Exponential(timedelta(seconds=2))
-CRAWLER = Exponential(timedelta(minutes=1), cap=timedelta(hours=1), jitter=0)
-NEOQ = Polynomial()
 
 
 def _power(base: float, exponent: float) -> float:
@@ -119,7 +119,7 @@ def _read(stored: Any) -> Backoff:
         case {"list": [_, *_] as lengths}:
             return Listed(tuple(map(_seconds, lengths)))
         case {"polynomial": [power, floor, spread]}:
-            steep = min(max(float(power), 0.0), 10.0)
+            steep = min(max(float(power), 0.0), STEEPEST)
             return DEFAULT if math.isnan(steep) else Polynomial(steep, _seconds(floor), _seconds(spread))
         case _:
             return DEFAULT

@@ -1,11 +1,11 @@
-"""How often a job is tried, how long is waited in between, and which errors are worth another try."""
+"""How often a job is tried, how long it waits in between, and which errors are retried."""
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
-from holdfast.domain.backoff import DEFAULT, Backoff, Exponential, Fixed, Listed, Polynomial
+from holdfast.domain.backoff import DEFAULT, STEEPEST, Backoff, Exponential, Fixed, Listed, Polynomial
 from holdfast.domain.duration import duration
 from holdfast.domain.job import check_attempts
 from holdfast.errors import InvalidInput
@@ -19,10 +19,10 @@ Matcher = type[BaseException] | tuple[type[BaseException], ...] | Callable[[Base
 class Retry:
     """`Retry(max_attempts=5, backoff="10s", on=ConnectionError)`.
 
-    `backoff` is one length ("10s"), several in turn (["1s", "10s", "1m"]), `exponential(…)`, or a function
-    of the attempt and the error. `on` names the errors that are tried again, or decides by a function; all
-    others fail at once, but for an outage of the database that Holdfast itself met. `max_attempts` includes
-    the first.
+    `backoff` is one length ("10s"), several in turn (["1s", "10s", "1m"]), `exponential(…)`,
+    `polynomial(…)`, or a function of the attempt and the error. `on` names the errors that are retried, or
+    decides by a function; all others fail at once, except an outage of the database that Holdfast itself met.
+    `max_attempts` includes the first.
     """
 
     max_attempts: int = 20
@@ -36,7 +36,7 @@ class Retry:
 
     @property
     def stored(self) -> Backoff:
-        """As numbers, for whoever rescues the job; a function is known only to the worker, so the default."""
+        """As numbers, for the leader that rescues the job. A function only the worker knows: the default."""
         return _stored(self.backoff)
 
     @property
@@ -77,6 +77,16 @@ def exponential(
     return policy
 
 
+def polynomial(power: float = 4.0, *, floor: Length = "16s", spread: Length = "30s") -> Polynomial:
+    """`n ** power` seconds after the n-th failure, plus `floor`, plus up to `n * spread` at random."""
+    policy = Polynomial(
+        _number("power", power), _not_negative(floor, "floor"), _not_negative(spread, "spread")
+    )
+    if not 0 <= policy.power <= STEEPEST:
+        raise InvalidInput(f"power is {power!r}: give a number from 0 to {STEEPEST:g}")
+    return policy
+
+
 def _number(what: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         raise InvalidInput(f"{what} is {value!r}: give a number")
@@ -105,12 +115,12 @@ def _stored(backoff: object) -> Backoff:
         case _:
             raise InvalidInput(
                 f'backoff is {backoff!r}: give a length such as "10s", a list of them, exponential(…), '
-                "or a function of the attempt and the error"
+                "polynomial(…), or a function of the attempt and the error"
             )
 
 
-def _not_negative(length: object) -> timedelta:
-    read = duration(length, name="backoff")
+def _not_negative(length: object, name: str = "backoff") -> timedelta:
+    read = duration(length, name=name)
     if read < timedelta():
-        raise InvalidInput(f"backoff {length!r} is negative")
+        raise InvalidInput(f"{name} {length!r} is negative")
     return read

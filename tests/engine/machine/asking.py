@@ -6,10 +6,11 @@ from datetime import datetime, timedelta
 
 from hypothesis import strategies as st
 
-from holdfast.domain.backoff import CRAWLER, DEFAULT, Fixed
+from holdfast.domain.backoff import DEFAULT, Fixed
 from holdfast.domain.failure import Failure
 from holdfast.domain.job import NewJob, Policy
 from holdfast.domain.outcome import Cancelled, Failed, Outcome, Released, Snoozed, Succeeded, Undecodable
+from holdfast.domain.retry import exponential
 from holdfast.domain.transition import Cancel, Complete, Fail, Release, Retry, Snooze, Transition
 
 ALL_QUEUES = ("default", "mail")
@@ -25,7 +26,7 @@ policies = st.builds(
     queue=st.sampled_from(ALL_QUEUES),
     priority=st.sampled_from([5, 0, 9]),
     max_attempts=st.integers(1, 3),
-    backoff=st.sampled_from([DEFAULT, CRAWLER, Fixed(timedelta())]),
+    backoff=st.sampled_from([DEFAULT, exponential("1m", cap="1h", jitter=0), Fixed(timedelta())]),
     timeout=st.sampled_from([None, SOON]),
     keep=st.sampled_from([None, timedelta(), timedelta(hours=1)]),
     on_lost=st.sampled_from(["retry", "fail"]),
