@@ -13,7 +13,9 @@ from typing import Self
 from benchmarks.session import SCHEMA
 from holdfast.postgres.database import Database
 from holdfast.storage.session import SETTINGS
-from holdfast.worker.chores.cleaning import Folder, RingTurner, Unparker
+from holdfast.worker.chores.counter_folder import CounterFolder
+from holdfast.worker.chores.job_unparker import JobUnparker
+from holdfast.worker.chores.ring_turner import RingTurner
 
 PERIOD = 0.2
 _SLOW = 1.0
@@ -26,7 +28,7 @@ class Leader:
         self._runner = asyncio.Runner()
         self._database = Database(dsn, session=SETTINGS)
         self._turner = RingTurner(self._database, SCHEMA)
-        self._slow = (Unparker(self._database, SCHEMA), Folder(self._database, SCHEMA))
+        self._slow = (JobUnparker(self._database, SCHEMA), CounterFolder(self._database, SCHEMA))
         self._slow_at = 0.0
 
     def __enter__(self) -> Self:

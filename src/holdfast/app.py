@@ -14,11 +14,13 @@ from holdfast.decorators import Decorators
 from holdfast.domain.duration import duration
 from holdfast.domain.job import check_ids
 from holdfast.errors import InvalidInput, WrongConnection
+from holdfast.flows.callers import callers_for
+from holdfast.flows.event_payload import payload_text
 from holdfast.flows.events import Event
 from holdfast.flows.operators import FlowOperators
-from holdfast.flows.wiring import callers_for, chores_for, payload_text
 from holdfast.handle import Handle
 from holdfast.job import Call
+from holdfast.leader_chores import LEADER_CHORES
 from holdfast.postgres.borrowed import run_on, run_on_blocking
 from holdfast.postgres.conversation import Conversation, hold, hold_blocking
 from holdfast.postgres.options import PoolOptions
@@ -32,7 +34,6 @@ from holdfast.producer.ambient_connection import (
 from holdfast.producer.bulk_enqueuer import BulkEnqueuer, conflict_choices, only_choice
 from holdfast.queue_operators import QueueOperators
 from holdfast.running import run_until_stopped, worker_running
-from holdfast.schedules import planner
 from holdfast.schedules.api import Schedules
 from holdfast.schedules.declarer import Declarer
 from holdfast.settings import read_pool, read_readers, read_schema, read_slots, read_switch, read_target
@@ -347,10 +348,7 @@ class App(Decorators):
         """
         declared = tuple(self.declared.values())
         return Extras(
-            chores=lambda database, emitter: [
-                *planner.chores(database, self.schema, emitter),
-                *chores_for(self.schema, database, emitter),
-            ],
+            chores=LEADER_CHORES,
             services=lambda database, handlers, emitter: (
                 [Declarer(database, handlers, self.schema, emitter, declared)] if declared else []
             ),

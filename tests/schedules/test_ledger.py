@@ -9,7 +9,8 @@ import pytest
 
 from holdfast import App, Context, Retry
 from holdfast.postgres.borrowed import run_on_blocking
-from holdfast.schedules.planner import Planner, PlanPruner
+from holdfast.schedules.plan_pruner import PlanPruner
+from holdfast.schedules.planner import Planner
 from holdfast.storage import chores, operators
 from schedules.keeping import SCHEMA, Books
 from support.waiting import until

@@ -9,7 +9,8 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from holdfast.worker.chores import pace
+from holdfast.worker.chores.chore import Chore, Did
+from holdfast.worker.chores.chore_loop import ChoreLoop
 from holdfast.worker.fetcher import Fetcher
 
 EXTREMES: dict[str, list[str]] = {
@@ -67,21 +68,21 @@ class Turns(Counter[str]):
     """How often each chore of the leader has turned, and the fetcher claimed, since the last `clear()`."""
 
     def watch(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        begin, claim = pace.Chore.__init__, Fetcher._claim  # what is counted
+        begin, claim = ChoreLoop.__init__, Fetcher._claim  # what is counted
 
-        def begun(chore: pace.Chore, name: str, once: Any, *rest: Any, **options: Any) -> None:
-            async def counted() -> pace.Did:
-                self[name] += 1
-                did: pace.Did = await once()
+        def begun(loop: ChoreLoop, chore: Chore, once: Any, *rest: Any) -> None:
+            async def counted() -> Did:
+                self[chore.name] += 1
+                did: Did = await once()
                 return did
 
-            begin(chore, name, counted, *rest, **options)
+            begin(loop, chore, counted, *rest)
 
         async def claimed(fetcher: Fetcher, *given: Any) -> bool:
             self["claim"] += 1
             return await claim(fetcher, *given)
 
-        monkeypatch.setattr(pace.Chore, "__init__", begun)
+        monkeypatch.setattr(ChoreLoop, "__init__", begun)
         monkeypatch.setattr(Fetcher, "_claim", claimed)
 
     def hot(self, bound: int) -> dict[str, int]:

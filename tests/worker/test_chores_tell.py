@@ -4,14 +4,17 @@ import asyncio
 import logging
 from collections.abc import Iterator
 from contextlib import suppress
+from datetime import timedelta
 
 import pytest
 
 from holdfast import App
 from holdfast.telemetry.events import AttemptEnded, ChoreDid, ChoreFailed, Emitter, Event
 from holdfast.telemetry.log import log_event
-from holdfast.worker.chores.pace import Chore, Did
+from holdfast.worker.chores.chore import Chore, ChoreNeeds, Did, Sign, Turning
+from holdfast.worker.chores.chore_loop import ChoreLoop
 
+LONG = 60.0
 TURNS = [Did(0), Did(3), Did(0), Did(2, is_more=True), Did(0)]
 
 
@@ -26,13 +29,17 @@ async def turned(turns: list[Did | Exception]) -> list[Event]:
         if turn is None:
             is_over.set()
             return Did()
-        chore.alarm.ring()
+        loop.wake(Sign.MANY_CLAIMED)
         if isinstance(turn, Exception):
             raise turn
         return turn
 
-    chore = Chore("promote", once, Emitter(heard.append, log_event), shortest=60, longest=60)
-    task = asyncio.create_task(chore.run())
+    def make(needs: ChoreNeeds) -> Turning:
+        raise AssertionError("no leader makes this one")
+
+    chore = Chore(name="promote", make=make, shortest=LONG, longest=LONG, woken_by=(Sign.MANY_CLAIMED,))
+    loop = ChoreLoop(chore, once, Emitter(heard.append, log_event), timedelta(seconds=LONG))
+    task = asyncio.create_task(loop.run())
     async with asyncio.timeout(30):
         await is_over.wait()
     task.cancel()

@@ -11,7 +11,7 @@ import pytest
 from holdfast.domain.ring import Pace
 from holdfast.postgres.database import Database
 from holdfast.postgres.schema import Schema
-from holdfast.worker.chores.cleaning import RingTurner
+from holdfast.worker.chores.ring_turner import RingTurner
 from support.engine import SCHEMA, Engine
 from support.waiting import until
 

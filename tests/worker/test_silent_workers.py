@@ -1,41 +1,49 @@
 """The leader hears of a worker whose lease has run out when it renews its own, and rarely asks apart."""
 
 import asyncio
-from collections.abc import Sequence
 from contextlib import suppress
 from datetime import timedelta
 
 import pytest
 
 from holdfast.postgres.database import Database
+from holdfast.storage.runs import Retention
 from holdfast.telemetry.events import Emitter
+from holdfast.worker.chores.chore import Chore, ChoreNeeds, Did, Sign
 from holdfast.worker.chores.leader import Leader
-from holdfast.worker.chores.pace import Chore, Did
 from support.engine import SCHEMA, Engine
 from support.waiting import until
 
 LONG = 600.0
 
 
+def needs(database: Database) -> ChoreNeeds:
+    return ChoreNeeds(database, SCHEMA, Emitter(), Retention(), timedelta(seconds=LONG), on_end=lambda: None)
+
+
 @pytest.mark.requirement("S3.21")
 async def test_the_renewal_of_leadership_wakes_the_rescue_of_a_silent_worker(dsn: str) -> None:
     turns: asyncio.Queue[None] = asyncio.Queue()
 
-    async def once() -> Did:
-        turns.put_nowait(None)
-        return Did()
+    class Rescuing:
+        async def once(self) -> Did:
+            turns.put_nowait(None)
+            return Did()
 
-    def chores() -> Sequence[Chore]:
-        return [Chore("rescue", once, Emitter(), shortest=LONG, longest=LONG)]
-
+    rescue = Chore(
+        name="rescue",
+        make=lambda _: Rescuing(),
+        shortest=LONG,
+        longest=LONG,
+        woken_by=(Sign.SILENT_WORKER,),
+    )
     with Engine.on(dsn, now=None) as engine:
         leading, silent = engine.worker(), engine.worker()
         async with Database(dsn) as database:
             leader = Leader(
                 database,
-                SCHEMA,
-                Emitter(),
-                chores,
+                [rescue],
+                needs(database),
                 worker=lambda: leading,
                 lease=timedelta(seconds=0.5),
             )
@@ -59,7 +67,7 @@ async def test_a_leader_that_gets_no_answer_says_from_where_and_for_how_long(
         worker = engine.worker()
         async with Database(dsn) as database:
             leader = Leader(
-                database, SCHEMA, Emitter(), list, worker=lambda: worker, lease=timedelta(seconds=0.3)
+                database, [], needs(database), worker=lambda: worker, lease=timedelta(seconds=0.3)
             )
             with engine.connection.transaction():
                 engine.connection.execute("lock table holdfast.leader")

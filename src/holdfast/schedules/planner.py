@@ -19,7 +19,6 @@ from holdfast.errors import InvalidInput, StatementFailed
 from holdfast.postgres.database import Database
 from holdfast.postgres.schema import Schema
 from holdfast.storage.schedules_plans import (
-    PRUNED,
     DueRow,
     Fired,
     Move,
@@ -27,11 +26,11 @@ from holdfast.storage.schedules_plans import (
     fire,
     fire_alike,
     next_look,
-    prune,
     refuse,
 )
 from holdfast.telemetry.events import Emitter, PlansMissed, ScheduleFailed
-from holdfast.worker.chores.pace import Chore, Did
+from holdfast.worker.channels import Channel
+from holdfast.worker.chores.chore import Chore, Did
 
 _log = logging.getLogger("holdfast.schedules")
 
@@ -150,34 +149,6 @@ class Planner:
             self._emitter.emit(PlansMissed(schedule, scopes[schedule, reason], count, reason))
 
 
-class PlanPruner:
-    """Deletes plans that were kept long enough. They never fire again: scopes remember how far they came."""
-
-    def __init__(self, database: Database, schema: Schema) -> None:
-        self._database = database
-        self._schema = schema
-
-    async def once(self) -> Did:
-        pruned = await self._database.run_one(prune(self._schema))
-        return Did(pruned, is_more=pruned == PRUNED)
-
-
-def chores(database: Database, schema: Schema, emitter: Emitter) -> list[Chore]:
-    """What the leader does for schedules."""
-    return [
-        Chore(
-            "plan",
-            Planner(database, schema, emitter).once,
-            emitter,
-            shortest=1,
-            longest=30,
-            is_woken=True,
-            fills_ready=True,
-        ),
-        Chore("prune plans", PlanPruner(database, schema).once, emitter, shortest=30, longest=600),
-    ]
-
-
 def _seconds(length: timedelta | None) -> float | None:
     return None if length is None else length.total_seconds()
 
@@ -265,3 +236,14 @@ def read_schedule(timing: str, rules: str, zone: str | None = None) -> tuple[Tim
     if zone is not None and isinstance(when, Cron):
         when = replace(when, zone=zone)
     return when, rules_from_json(rules)
+
+
+FIRE_PLANS = Chore(
+    name="plan",
+    make=lambda needs: Planner(needs.database, needs.schema, needs.emitter),
+    shortest=1,
+    longest=30,
+    woken_by=(Channel.PLAN,),
+    polls_unheard=True,
+    fills_ready=True,
+)

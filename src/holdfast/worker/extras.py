@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from holdfast.postgres.database import Database
 from holdfast.telemetry.events import Emitter
 from holdfast.worker.callers import Caller
-from holdfast.worker.chores.pace import Chore
+from holdfast.worker.chores.chore import Chore
 from holdfast.worker.connections import Connections
 from holdfast.worker.job_kind import Style
 from holdfast.worker.job_threads import JobThreads
@@ -16,11 +16,7 @@ from holdfast.worker.processes import Processes
 from holdfast.worker.service import Service
 
 
-def _no_chores(database: Database, emitter: Emitter) -> Sequence[Chore]:  # noqa: ARG001  # the shape of the others
-    return ()
-
-
-def _no_services(database: Database, handlers: Database, emitter: Emitter) -> Sequence[Service]:  # noqa: ARG001  # as above
+def _no_services(database: Database, handlers: Database, emitter: Emitter) -> Sequence[Service]:  # noqa: ARG001  # the shape of the others
     return ()
 
 
@@ -34,10 +30,10 @@ def _no_callers(
 
 @dataclass(frozen=True, slots=True)
 class Extras:
-    """`chores` are made anew each time that the worker begins to lead, on the connections of its chores. A
-    service gets those too, and the connections of handlers, which plan the user's own queries as usual.
+    """A service gets the connections of chores, and those of handlers, which plan the user's own queries as
+    usual.
     """
 
-    chores: Callable[[Database, Emitter], Sequence[Chore]] = _no_chores
+    chores: Sequence[Chore] = ()
     services: Callable[[Database, Database, Emitter], Sequence[Service]] = _no_services
     callers: Callable[[Connections, JobThreads, Processes], Mapping[Style, Caller]] = _no_callers

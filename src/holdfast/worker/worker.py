@@ -36,9 +36,9 @@ from holdfast.telemetry.events import Emitter, WorkerStarted, WorkerStopped, Wor
 from holdfast.worker import django_connections, forked_copy
 from holdfast.worker.attempts import Attempts
 from holdfast.worker.callers import Caller, Coroutines, Threads
-from holdfast.worker.chores.duties import chores_of
+from holdfast.worker.channels import Channel
+from holdfast.worker.chores.chore import ChoreNeeds, channels_of
 from holdfast.worker.chores.leader import Leader
-from holdfast.worker.chores.unserved_reporter import UnservedReporter
 from holdfast.worker.claimed_run import ClaimedRun, Stop
 from holdfast.worker.completion import Completion
 from holdfast.worker.connections import Connections
@@ -143,7 +143,7 @@ class Worker:
                     for name in names - {LEADER}:
                         fetcher.wake(name)
                     if LEADER in names:
-                        leader.wake("promote", "flows")
+                        leader.wake(Channel.DUE)
 
             places = Places(self._options.children or cores(), lambda: fetcher.place_freed())  # noqa: PLW0108  # as above
             async with self._callers(connections, places) as callers:
@@ -291,25 +291,20 @@ class Worker:
         )
 
     def _leader(
-        self, hot: Database, database: Database, wake_ups: WakeUps, on_ready: Callable[[], None]
+        self, hot: Database, calm: Database, wake_ups: WakeUps, on_ready: Callable[[], None]
     ) -> Leader:
-        unserved = UnservedReporter(database, self._schema, self._emitter)
-        return Leader(
-            hot,
+        needs = ChoreNeeds(
+            calm,
             self._schema,
             self._emitter,
-            lambda: [
-                *chores_of(
-                    database,
-                    self._schema,
-                    self._emitter,
-                    self._options.retention,
-                    self._options.beats.lease,
-                    on_end=self._teller.wake,
-                    unserved=unserved,
-                ),
-                *self._extras.chores(database, self._emitter),
-            ],
+            self._options.retention,
+            self._options.beats.lease,
+            on_end=self._teller.wake,
+        )
+        return Leader(
+            hot,
+            self._extras.chores,
+            needs,
             worker=lambda: self._id,
             lease=self._options.leader_lease,
             wake_ups=wake_ups,
@@ -352,8 +347,6 @@ class Worker:
         return listener
 
     def _subscribe(self, listener: Listener, fetcher: Fetcher, leader: Leader, keeper: LeaseKeeper) -> None:
-        name = self._schema.name
-
         def ready(news: Notified | Gap) -> None:
             fetcher.wake(news.payload if isinstance(news, Notified) else None)
 
@@ -361,18 +354,18 @@ class Worker:
             if isinstance(news, Gap) or news.payload == str(self._id):
                 keeper.poke()
 
-        def told(news: Notified | Gap) -> None:
-            """A worker has begun, or the leader has left."""
+        def changed(news: Notified | Gap) -> None:
             if isinstance(news, Gap) or news.payload == "vacant":
                 leader.is_wanted()
-            leader.wake("unpark", "unserved")
 
-        listener.subscribe(f"{name}.ready", ready)
-        listener.subscribe(f"{name}.cancel", cancelled)
-        listener.subscribe(f"{name}.due", lambda _: leader.wake("promote", "flows"))
-        listener.subscribe(f"{name}.wake", lambda _: leader.wake("flows"))
-        listener.subscribe(f"{name}.leader", told)
-        listener.subscribe(f"{name}.plan", lambda _: leader.wake("plan"))
+        def waking(channel: Channel) -> Callable[[Notified | Gap], None]:
+            return lambda _: leader.wake(channel)
+
+        listener.subscribe(Channel.READY.in_schema(self._schema), ready)
+        listener.subscribe(Channel.CANCEL.in_schema(self._schema), cancelled)
+        listener.subscribe(Channel.LEADER.in_schema(self._schema), changed)
+        for channel in channels_of(self._extras.chores):
+            listener.subscribe(channel.in_schema(self._schema), waking(channel))
 
     async def _register(self, database: Database) -> None:
         sent_at = monotonic()

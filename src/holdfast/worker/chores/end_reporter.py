@@ -1,15 +1,11 @@
-"""Says what the leader did to jobs that no worker tells of: at once, in the log, one line for each."""
+"""Reports what the leader did to jobs that no worker reports: runs taken away, and expired jobs."""
 
 import logging
 from collections import Counter
 from collections.abc import Callable
 
-from holdfast.postgres.database import Database
-from holdfast.postgres.schema import Schema
 from holdfast.storage.chores import Expiry, TakenAway
-from holdfast.storage.notices import overdue_notices
-from holdfast.telemetry.events import Emitter, HooksUntold, JobExpired, JobsExpired, RunTakenAway
-from holdfast.worker.chores.pace import Did
+from holdfast.telemetry.events import Emitter, JobExpired, JobsExpired, RunTakenAway
 
 _log = logging.getLogger("holdfast.worker")
 
@@ -17,7 +13,7 @@ _EACH = 20
 
 
 class EndReporter:
-    """`on_end` is called after each: hooks may be told now."""
+    """`on_end` is called after each report: hooks may be called now."""
 
     def __init__(self, emitter: Emitter, on_end: Callable[[], None]) -> None:
         self._emitter = emitter
@@ -53,17 +49,3 @@ class EndReporter:
         for kind, count in Counter(kind for _, _, kind, _ in ended[_EACH:]).items():
             self._emitter.emit(JobsExpired(kind, count))
         self._on_end()
-
-
-class UntoldReporter:
-    """Says which ends no worker has told hooks of in time."""
-
-    def __init__(self, database: Database, schema: Schema, emitter: Emitter) -> None:
-        self._database = database
-        self._schema = schema
-        self._emitter = emitter
-
-    async def once(self) -> Did:
-        for untold in await self._database.run(overdue_notices(self._schema)):
-            self._emitter.emit(HooksUntold(untold.kind, untold.outcome, untold.number, untold.job))
-        return Did()

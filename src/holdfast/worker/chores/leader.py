@@ -1,4 +1,4 @@
-"""Leadership as a leased row on the database's clock, and the chores that run only while we hold it."""
+"""Leadership, a leased row on the database's clock, and the chores that run only while a worker holds it."""
 
 import asyncio
 import logging
@@ -9,14 +9,14 @@ from time import monotonic
 from holdfast.errors import DatabaseError
 from holdfast.postgres.database import Database
 from holdfast.postgres.failure_log import FailureLog
-from holdfast.postgres.schema import Schema
 from holdfast.storage.workers import lead, step_down
-from holdfast.telemetry.events import Emitter, LeadershipChanged
-from holdfast.worker.chores.pace import Chore
+from holdfast.telemetry.events import LeadershipChanged
+from holdfast.worker.chores.chore import Chore, ChoreNeeds, Sign, Turning, WakeUp
+from holdfast.worker.chores.chore_loop import ChoreLoop
 from holdfast.worker.service import Alarm
 from holdfast.worker.wake_ups import ALWAYS_HEARD, WakeUps
 
-_WORTH_A_LOOK = 2_000
+_MANY_CLAIMED = 2_000
 
 _log = logging.getLogger("holdfast.worker")
 
@@ -27,23 +27,24 @@ class Leader:
     def __init__(
         self,
         database: Database,
-        schema: Schema,
-        emitter: Emitter,
-        chores: Callable[[], Sequence[Chore]],
+        chores: Sequence[Chore],
+        needs: ChoreNeeds,
         *,
         worker: Callable[[], int | None],
         lease: timedelta = timedelta(seconds=10),
         wake_ups: WakeUps = ALWAYS_HEARD,
         on_ready: Callable[[], None] = lambda: None,
     ) -> None:
-        """`on_ready` is called when a chore has moved jobs to where they may be claimed, unless a
-        notification tells this process anyway.
+        """`database` has connections that never wait for a chore. `on_ready` is called when a chore has moved
+        jobs to where they can be claimed, unless a notification tells this process anyway.
         """
         self._database = database
-        self._schema = schema
-        self._emitter = emitter
-        self._make_chores = chores
-        self._chores: Sequence[Chore] = ()
+        self._schema = needs.schema
+        self._emitter = needs.emitter
+        self._chores = chores
+        self._needs = needs
+        self._kept: dict[Chore, Turning] = {}
+        self._loops: Sequence[ChoreLoop] = ()
         self._worker = worker
         self._lease = lease
         self._wake_ups = wake_ups
@@ -53,23 +54,22 @@ class Leader:
         self._failures = FailureLog(_log, "asking to lead")
         self.is_leader = False
 
-    def wake(self, *chores: str) -> None:
-        """Something has happened that these chores wait for."""
-        for chore in self._chores:
-            if chore.name in chores:
-                chore.alarm.ring()
+    def wake(self, by: WakeUp) -> None:
+        """This has happened: chores that declare that it wakes them look at once."""
+        for loop in self._loops:
+            loop.wake(by)
 
     def is_wanted(self) -> None:
-        """The leader may have left: try at once."""
+        """The leader may have left: try to lead at once."""
         if not self.is_leader:
             self._alarm.ring()
 
     def claimed(self, jobs: int) -> None:
-        """So many jobs went through here: what they leave behind in the ring is worth a look."""
+        """So many jobs were claimed by this process."""
         self._claimed += jobs
-        if self._claimed >= _WORTH_A_LOOK:
+        if self._claimed >= _MANY_CLAIMED:
             self._claimed = 0
-            self.wake("ring")
+            self.wake(Sign.MANY_CLAIMED)
 
     async def run(self) -> None:
         try:
@@ -83,8 +83,8 @@ class Leader:
             await asyncio.shield(self._step_down())
 
     async def _try(self, patience: float) -> float | None:
-        """Until when we may believe to lead, counted from before we asked; None: not now, or no answer within
-        so many seconds.
+        """Until when this worker may believe that it leads, counted from before it asked. None: another one
+        leads, or no answer came within so many seconds.
         """
         worker = self._worker()
         if worker is None:
@@ -106,19 +106,16 @@ class Leader:
             self.is_leader = True
             self._emitter.emit(LeadershipChanged(is_leader=True, term=answers[0].term))
         if answers[0].is_any_silent:
-            self.wake("rescue")
+            self.wake(Sign.SILENT_WORKER)
         return sent_at + self._lease.total_seconds()
 
     async def _lead(self, until: float) -> None:
-        # Made anew: what they remember of the last time may be wrong by now.
-        self._chores = self._make_chores()
+        self._loops = [self._loop(chore) for chore in self._chores]
         try:
             async with asyncio.TaskGroup() as group:
                 tasks = [
-                    group.create_task(
-                        chore.run(self._wake_ups, self._tell_ourselves), name=f"chore-{chore.name}"
-                    )
-                    for chore in self._chores
+                    group.create_task(loop.run(self._wake_ups, self._on_did), name=f"chore-{loop.chore.name}")
+                    for loop in self._loops
                 ]
                 try:
                     await self._renew(until)
@@ -129,12 +126,19 @@ class Leader:
             self.is_leader = False
             self._emitter.emit(LeadershipChanged(is_leader=False, term=None))
 
-    def _tell_ourselves(self) -> None:
-        if not self._wake_ups.are_heard():
+    def _loop(self, chore: Chore) -> ChoreLoop:
+        turning = self._kept.get(chore) or chore.make(self._needs)
+        if chore.outlives_leadership:
+            self._kept[chore] = turning
+        return ChoreLoop(chore, turning.once, self._emitter, self._needs.lease)
+
+    def _on_did(self, chore: Chore) -> None:
+        self.wake(chore)
+        if chore.fills_ready and not self._wake_ups.are_heard():
             self._on_ready()
 
     async def _renew(self, until: float) -> None:
-        """Until the lease could not be renewed in time, or somebody else has it."""
+        """Until the lease could not be renewed in time, or another worker has it."""
         lease = self._lease.total_seconds()
         while True:
             await self._alarm.sleep(max((until - monotonic()) * 0.7, 0.05))

@@ -1,5 +1,5 @@
-"""Warns of jobs and schedules that wait for a worker that there is not: once for each queue, kind and
-schedule, and again when it has been served meanwhile.
+"""Warns of jobs and schedules that no running worker serves: once for each queue, kind and schedule, and
+again if it was served in between.
 """
 
 from collections.abc import Iterable
@@ -9,16 +9,15 @@ from holdfast.postgres.database import Database
 from holdfast.postgres.schema import Schema
 from holdfast.storage.unserved import KnownNames, Unserved, known_names, unserved
 from holdfast.telemetry.events import Emitter, NobodyServes
-from holdfast.worker.chores.pace import Did
+from holdfast.worker.channels import Channel
+from holdfast.worker.chores.chore import Chore, Did
 from holdfast.worker.queue_choice import near
 
-# Workers of a deployment start one after the other: what is still so after this is worth a line.
+# The workers of a deployment start one after the other: only what is still unserved after this is reported.
 _SURE_SECONDS = 5.0
 
 
 class UnservedReporter:
-    """One for a worker, however often it begins to lead, so that nothing is said twice."""
-
     def __init__(self, database: Database, schema: Schema, emitter: Emitter) -> None:
         self._database = database
         self._schema = schema
@@ -39,7 +38,9 @@ class UnservedReporter:
 
 
 def _facts(rows: Iterable[Unserved]) -> Iterable[NobodyServes]:
-    """A queue that nobody serves is said once, whatever kinds wait in it; so is a kind that nobody knows."""
+    """A queue that no worker serves is reported once, whatever kinds wait in it; so is a kind that no worker
+    knows.
+    """
     for row in rows:
         if row.schedule is not None:
             yield NobodyServes(row.schedule, None, row.kind)
@@ -59,3 +60,13 @@ def _meant(fact: NobodyServes, known: KnownNames) -> str:
     if fact.queue is None:
         return near(fact.kind or "", known.kinds)
     return near(fact.queue, known.queues) if fact.kind is None else ""
+
+
+REPORT_UNSERVED = Chore(
+    name="unserved",
+    make=lambda needs: UnservedReporter(needs.database, needs.schema, needs.emitter),
+    shortest=15,
+    longest=60,
+    woken_by=(Channel.LEADER,),
+    outlives_leadership=True,
+)

@@ -1,4 +1,4 @@
-"""The leader's chore for flows: wake those whose wait is over, let those go on that waited long enough."""
+"""Wakes flows whose wait is over, and those that have waited for as long as they wanted to."""
 
 from time import monotonic
 
@@ -7,17 +7,18 @@ from holdfast.postgres.database import Database
 from holdfast.postgres.schema import Schema
 from holdfast.storage.flows import BATCH, prune_events, sweep, time_out, wake
 from holdfast.storage.operators import cancel
-from holdfast.worker.chores.pace import Did
+from holdfast.worker.channels import Channel
+from holdfast.worker.chores.chore import Chore, Did
 
 SWEEP_SECONDS = 19.0
 PRUNE_SECONDS = 600.0
 _CANCELLED = 500
-# A transaction that was given its number early may commit late.
+# A transaction that took its number early may commit late.
 _LATE_COMMITS = 1_000
 
 
-class Waker:
-    """Each look begins a little before the last wake-up that was seen, and with each sweep anew."""
+class FlowWaker:
+    """Each look begins a little before the last wake-up that was seen; after a sweep, at the first."""
 
     def __init__(self, database: Database, schema: Schema) -> None:
         self._database = database
@@ -59,3 +60,14 @@ class Waker:
         if is_through and monotonic() >= self._prune_at:
             self._prune_at = monotonic() + PRUNE_SECONDS
             await self._database.run(prune_events(self._schema))
+
+
+WAKE_FLOWS = Chore(
+    name="flows",
+    make=lambda needs: FlowWaker(needs.database, needs.schema),
+    shortest=1,
+    longest=20,
+    woken_by=(Channel.WAKE, Channel.DUE),
+    polls_unheard=True,
+    fills_ready=True,
+)

@@ -1,14 +1,12 @@
-"""Chores that keep cost flat: turn the ring, fold counters, prune what was kept long enough."""
+"""Turns the ring of segments that ready jobs live in, and truncates the segments behind it."""
 
 import asyncio
-from datetime import timedelta
 from time import monotonic
 
 from holdfast.domain.ring import SEGMENTS, Pace, next_moves
 from holdfast.errors import Conflict
 from holdfast.postgres.database import Database
 from holdfast.postgres.schema import Schema
-from holdfast.storage.chores import fold, prune, prune_counters
 from holdfast.storage.ring import (
     LEFTOVERS,
     close,
@@ -19,30 +17,23 @@ from holdfast.storage.ring import (
     ring_version,
     truncate,
     turn,
-    unpark,
 )
-from holdfast.worker.chores.moving import LowWater
-from holdfast.worker.chores.pace import Did
+from holdfast.worker.chores.chore import Chore, Did, Sign
 
 # Claims learn with their next answer that a segment is closed: only those under way still hold it.
 _TRIES = 40
 _PAUSE = 0.01
-# Who holds it after that is no claim, but a transaction that somebody keeps open.
+# What still holds it after that is no claim, but a transaction that stays open.
 _TRY_AGAIN = 5.0
-# A look for what nobody can take reads every row: together they take at most this part of the time.
+# A look for jobs that no worker can claim reads every row: together these looks take at most this share of
+# the time.
 _LOOKING = 0.02
-_FOLDED = 10_000
-_PRUNED = 1_000
-_KEEP_COUNTERS = timedelta(days=8)
-_COUNTERS_SECONDS = 600.0
 
 
 class RingTurner:
-    """Turns the ring, and clears what is behind it.
-
-    A drained segment that cannot be truncated, since a transaction that enqueued into it is still open, is
-    kept closed: else every claim would step over its dead rows for as long as that takes. Should a row
-    appear in it, it is opened again.
+    """A drained segment that cannot be truncated, because a transaction that enqueued into it is still open,
+    stays closed: otherwise every claim would step over its dead rows until that transaction ends. Should a
+    row appear in the segment, it is opened again.
     """
 
     def __init__(self, database: Database, schema: Schema, pace: Pace | None = None) -> None:
@@ -85,12 +76,12 @@ class RingTurner:
         self._park_at[segment] = monotonic() + took / _LOOKING
 
     async def _empty(self, segment: int) -> None:
-        """What nobody can take is parked; of the rest, up to a bound, the claims get a new copy."""
+        """Parks what no worker can claim; copies the rest, up to a bound, to where claims find it."""
         await self._park(segment)
         await self._database.run_one(gather(self._schema, segment=segment))
 
     async def _clear(self, segment: int, kept: int | None) -> int | None:
-        """Close, truncate, open. Answers the segment to keep closed: this one, if somebody holds it."""
+        """Close, truncate, open. Answers the segment to keep closed: this one, if a transaction holds it."""
         if kept is not None and kept != segment:
             await self._reopen(kept)
         if not await self._close(segment):
@@ -118,46 +109,10 @@ class RingTurner:
         return True
 
 
-class Unparker:
-    """Brings back what somebody can take by now."""
-
-    def __init__(self, database: Database, schema: Schema) -> None:
-        self._database = database
-        self._schema = schema
-
-    async def once(self) -> Did:
-        moved = await self._database.run_one(unpark(self._schema))
-        return Did(moved, is_more=moved == LEFTOVERS)
-
-
-class Folder:
-    """Folds tallies into counters. Its count is not worth a line in the log."""
-
-    def __init__(self, database: Database, schema: Schema) -> None:
-        self._database = database
-        self._schema = schema
-        self._since: int | None = None
-
-    async def once(self) -> Did:
-        done = await self._database.run_one(fold(self._schema, since=self._since, limit=_FOLDED))
-        # The next look begins a little before, for tallies that commit late; now and then from the beginning.
-        self._since = None if done.seen is None else max(done.seen - 1_000, 0)
-        return Did(is_more=done.folded == _FOLDED)
-
-
-class Pruner:
-    """Deletes what was kept long enough, until a pass is short."""
-
-    def __init__(self, database: Database, schema: Schema) -> None:
-        self._database = database
-        self._schema = schema
-        self._low_water = LowWater()
-        self._counters_at = 0.0
-
-    async def once(self) -> Did:
-        done = await self._database.run_one(prune(self._schema, since=self._low_water.next(), limit=_PRUNED))
-        self._low_water.saw(done)
-        if done.moved < _PRUNED and monotonic() >= self._counters_at:
-            self._counters_at = monotonic() + _COUNTERS_SECONDS
-            await self._database.run(prune_counters(self._schema, keep=_KEEP_COUNTERS))
-        return Did(done.moved, is_more=done.moved == _PRUNED)
+TURN_RING = Chore(
+    name="ring",
+    make=lambda needs: RingTurner(needs.database, needs.schema),
+    shortest=1,
+    longest=30,
+    woken_by=(Sign.MANY_CLAIMED,),
+)

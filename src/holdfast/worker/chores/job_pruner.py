@@ -1,0 +1,40 @@
+"""Deletes finished jobs that were kept for long enough, and old counters."""
+
+from datetime import timedelta
+from time import monotonic
+
+from holdfast.postgres.database import Database
+from holdfast.postgres.schema import Schema
+from holdfast.storage.chores import prune, prune_counters
+from holdfast.worker.chores.chore import Chore, Did
+from holdfast.worker.chores.low_water import LowWater
+
+_PRUNED = 1_000
+_KEEP_COUNTERS = timedelta(days=8)
+_COUNTERS_SECONDS = 600.0
+
+
+class JobPruner:
+    """One bounded batch in a turn, the next at once, until a batch is not full."""
+
+    def __init__(self, database: Database, schema: Schema) -> None:
+        self._database = database
+        self._schema = schema
+        self._low_water = LowWater()
+        self._counters_at = 0.0
+
+    async def once(self) -> Did:
+        done = await self._database.run_one(prune(self._schema, since=self._low_water.next(), limit=_PRUNED))
+        self._low_water.saw(done)
+        if done.moved < _PRUNED and monotonic() >= self._counters_at:
+            self._counters_at = monotonic() + _COUNTERS_SECONDS
+            await self._database.run(prune_counters(self._schema, keep=_KEEP_COUNTERS))
+        return Did(done.moved, is_more=done.moved == _PRUNED)
+
+
+PRUNE = Chore(
+    name="prune",
+    make=lambda needs: JobPruner(needs.database, needs.schema),
+    shortest=5,
+    longest=60,
+)
