@@ -121,7 +121,7 @@ async def test_one_that_returns_in_the_very_moment_of_the_request_has_done_its_w
             handle = await pay.enqueue()
             await until(running.is_set, "it runs")
             [claimed] = worker._attempts.runs.values()
-            threads = worker._attempts._callers["thread"]
+            threads = worker._attempts._runner._callers["thread"]
             assert isinstance(threads, Threads)
             future = threads._futures[claimed.run]
             # All in one turn of the event loop: the attempt hears of the request when the thread is over.

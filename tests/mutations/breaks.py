@@ -199,7 +199,7 @@ BREAKS = (
     # Rows and code
     Break(
         "the code's max_attempts counts, not the row's",
-        "worker/attempts.py",
+        "worker/attempt_runner.py",
         "Run(row.attempt, row.max_attempts, from_json(row.backoff))",
         "Run(row.attempt, claimed.kind.policy.max_attempts, from_json(row.backoff))",
         (_ROWS + "test_the_limit_of_attempts_is_the_one_that_was_stored_with_the_job",),

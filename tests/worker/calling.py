@@ -85,7 +85,7 @@ async def run(processes: Processes, function: Callable[..., Any], **arguments: A
     return await Run.of(function).on(processes, **arguments)
 
 
-def _complete(context: Context, connection: object) -> Completion:
+def _complete(claimed: ClaimedRun, connection: object) -> Completion:
     raise NotImplementedError
 
 

@@ -16,7 +16,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from holdfast.worker.context import Context, current
+from holdfast.worker.context import Context
+from holdfast.worker.current_run import current_run
 from holdfast.worker.handler_requests import Cancel, Fail, RetryLater, Snooze
 
 
@@ -217,7 +218,7 @@ def take_bit_by_bit() -> None:
 
 
 def facts(context: Context) -> dict[str, Any]:
-    assert current.get() is context
+    assert current_run.get().run == context.fencing_token
     return {"job": context.job, "attempt": context.attempt, "token": context.fencing_token}
 
 

@@ -20,6 +20,7 @@ from holdfast.worker.failure_from_error import from_error
 from holdfast.worker.handler_requests import Cancel, Fail, RetryLater, Snooze
 from holdfast.worker.processes import Processes
 from holdfast.worker.processes.pickled_error import RaisedInChild
+from holdfast.worker.state_and_progress import state_text
 from support.waiting import until
 from worker import handlers_for_processes as handlers
 from worker.calling import Run, children, open_files, run
@@ -162,7 +163,7 @@ async def test_state_is_kept_for_the_next_attempt_whether_it_returned_or_raised(
     with pytest.raises(ValueError, match="not yet"):
         await attempt.on(processes)
     assert attempt.context.state == {"count": 2, "who": "me"}
-    attempt = Run.of(handlers.count_up, state=attempt.context.saved_state())
+    attempt = Run.of(handlers.count_up, state=state_text(attempt.claimed.state))
     assert await attempt.on(processes) == 3
     assert attempt.context.state["count"] == 3
 
@@ -176,7 +177,7 @@ async def test_state_that_cannot_be_kept_is_an_error_as_it_is_in_the_worker(
     attempt = Run.of(handlers.unstorable_state, state='{"old": 1}')
     with pytest.raises(InvalidInput, match=rf"ctx\.state cannot be kept: .*{says}"):
         await attempt.on(processes, size=size)
-    assert attempt.context.saved_state() is None
+    assert state_text(attempt.claimed.state) is None
     assert attempt.context.state == {"old": 1}
 
 
@@ -201,7 +202,7 @@ async def test_a_function_that_returns_what_has_not_run_has_failed(
 async def test_state_that_was_not_touched_is_not_written(processes: Processes) -> None:
     attempt = Run.of(handlers.facts, state='{"old": 1}')
     await attempt.on(processes)
-    assert attempt.context.saved_state() is None
+    assert state_text(attempt.claimed.state) is None
 
 
 async def test_progress_arrives_the_last_word_always_without_flooding_the_worker(

@@ -29,9 +29,7 @@ async def test_an_ending_that_nothing_may_be_written_of_is_kept_and_written_late
         [row] = engine.claim(worker)
         like = Run.of(nothing)
         claimed = ClaimedRun(worker, "default", row, like.claimed.kind)
-        ending = RunEnding(
-            claimed, SUCCESS, None, like.context, None, lambda _, __, how: settled.set_result(how)
-        )
+        ending = RunEnding.of(claimed, SUCCESS, like.context, lambda _, __, how: settled.set_result(how))
         async with Database(dsn) as database:
             settler = Settler(database, SCHEMA, Retention())
             settler.put(ending)
@@ -52,7 +50,7 @@ async def test_an_ending_that_cannot_even_be_sent_fails_alone(dsn: str) -> None:
 
     def tell(ending: RunEnding, answer: Answer, outcome: str | None) -> None:
         assert answer == "settled"
-        told[ending.claimed.job] = outcome
+        told[ending.job] = outcome
 
     with Engine.on(dsn, now=None) as engine:
         worker = engine.worker()
@@ -64,7 +62,7 @@ async def test_an_ending_that_cannot_even_be_sent_fails_alone(dsn: str) -> None:
             for row in rows:
                 claimed = ClaimedRun(worker, "default", row, like.claimed.kind)
                 transition = Complete(unsendable, None) if row.job == jobs[1] else SUCCESS
-                settler.put(RunEnding(claimed, transition, None, like.context, None, tell))
+                settler.put(RunEnding.of(claimed, transition, like.context, tell))
             await settler.once()
         assert told == {jobs[0]: "succeeded", jobs[1]: "failed", jobs[2]: "succeeded"}
         [found] = [engine.find(job) for job in jobs if job == jobs[1]]

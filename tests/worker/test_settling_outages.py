@@ -35,14 +35,14 @@ async def settled(
     told: dict[int, str | None] = {}
 
     def tell(ending: RunEnding, answer: Answer, outcome: str | None) -> None:
-        told[ending.claimed.job] = outcome
+        told[ending.job] = outcome
 
     async with Database(dsn) as database:
         settler = Settler(database, SCHEMA, Retention())
         settling = asyncio.create_task(settler.run())
         for row, transition in zip(rows, transitions, strict=True):
             claimed = ClaimedRun(worker, "default", row, like.claimed.kind)
-            settler.put(RunEnding(claimed, transition, state, like.context, None, tell))
+            settler.put(RunEnding.of(claimed, transition, like.context, tell, state))
         async with asyncio.timeout(60):
             await settler.drained()
         settling.cancel()

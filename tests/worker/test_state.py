@@ -6,6 +6,7 @@ import pytest
 
 from holdfast import App, Context, Retry
 from holdfast.errors import InvalidInput, JobEnded
+from holdfast.worker.state_and_progress import state_text
 from worker.calling import Run
 
 LIMIT = 1024 * 1024
@@ -44,14 +45,14 @@ def build(ctx: Context) -> None: ...
 def test_a_state_of_a_mebibyte_is_kept_and_a_byte_more_is_told_with_what_to_do() -> None:
     context = Run.of(build).context
     context.state["seen"] = "é" * ((LIMIT - len('{"seen":""}')) // 2)
-    text = context.saved_state()
+    text = state_text(context.state)
     assert text is not None
     assert len(text.encode()) == LIMIT - 1
     context.state["seen"] += "xy"
     with pytest.raises(
         InvalidInput, match=r"takes 1,048,577 bytes, the limit is 1,048,576 \(store the bulk elsewhere"
     ):
-        context.saved_state()
+        state_text(context.state)
 
 
 @pytest.mark.parametrize("state", ["half \ud800", "nul \0", float("nan"), {1, 2}, {"a": 10**5000}])
@@ -59,7 +60,7 @@ def test_a_state_that_postgres_cannot_keep_is_refused_before_it_is_sent(state: A
     context = Run.of(build).context
     context.state["seen"] = state
     with pytest.raises((ValueError, TypeError)):
-        context.saved_state()
+        state_text(context.state)
 
 
 async def test_a_state_that_is_too_large_is_a_failed_attempt_that_leaves_what_was_there(dsn: str) -> None:

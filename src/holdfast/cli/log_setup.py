@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from holdfast.telemetry.log import JsonFormatter, escaped, indented, key_values
 from holdfast.telemetry.python_warnings import log_warnings
-from holdfast.worker.context import current, facts_of
+from holdfast.worker.current_run import current_run, log_facts
 
 LogFormat = Literal["text", "json"]
 
@@ -68,5 +68,5 @@ def _job_of(record: logging.LogRecord) -> Mapping[str, object] | None:
     """As `ctx.log` has it, which is what comes from a child process, or what runs in this task or thread."""
     if all(hasattr(record, name) for name in ("job", "run", "attempt")):
         return {name: getattr(record, name) for name in ("job", "run", "attempt")}
-    context = current.get(None)
-    return None if context is None else facts_of(context)
+    claimed = current_run.get(None)
+    return None if claimed is None else log_facts(claimed)

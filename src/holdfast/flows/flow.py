@@ -2,7 +2,6 @@
 
 from collections.abc import Awaitable, Callable, Coroutine
 from datetime import UTC, datetime, timedelta
-from time import monotonic
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar, TypeVarTuple, overload
 from uuid import UUID, uuid4
 
@@ -284,8 +283,8 @@ class Flow:
 
     async def now(self, name: str = "now", *, key: object = None) -> datetime:
         """The time by the database's clock, the same in every run."""
-        held = self._context._claimed  # noqa: SLF001  # a flow is the context of its run
-        moment = held.row.started_at + timedelta(seconds=monotonic() - held.began)
+        claimed = self._replay.claimed
+        moment = claimed.row.started_at + claimed.took
         drawn: datetime = await draw(
             self._replay, full_name(name, key), "now", _MOMENT, moment.astimezone(UTC)
         )

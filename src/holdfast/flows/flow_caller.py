@@ -18,7 +18,7 @@ from holdfast.flows.step_runner import Steps, failure_of
 from holdfast.flows.step_values import StoredUndecodable, Unkeepable
 from holdfast.flows.suspension import Suspended, end_in
 from holdfast.postgres.database import Database
-from holdfast.worker.claimed_run import ClaimedRun
+from holdfast.worker.claimed_run import ClaimedRun, CommittedEnd
 from holdfast.worker.context import Context
 from holdfast.worker.failure_from_error import from_error
 from holdfast.worker.handler_requests import EndWith, Snooze
@@ -49,8 +49,7 @@ class Flows:
             end = end_in(error)
             if isinstance(end, Suspended) and end.is_settled:
                 # The attempt has ended by our own commit; what it came to is in the ledger.
-                context._is_completed, context._own_outcome = True, end.outcome  # noqa: SLF001  # its other half
-                context._own_wait = end.waiting, end.failure  # noqa: SLF001  # as above
+                held.committed = CommittedEnd(end.outcome, waiting=end.waiting, failure=end.failure)
                 return None
             if end is not None:
                 wish = Snooze(timedelta()) if isinstance(end, Suspended) else end.wish

@@ -3,7 +3,7 @@
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any, NoReturn
+from typing import Any
 
 from msgspec import structs
 
@@ -24,11 +24,16 @@ from holdfast.producer.notifier import Notifier
 from holdfast.producer.wake_ups import LEADER
 from holdfast.storage.flows import Fence
 from holdfast.storage.machines import Move, Moved, StoredStep, load_steps, move
-from holdfast.worker.claimed_run import ClaimedRun
+from holdfast.worker.claimed_run import ClaimedRun, CommittedEnd
 from holdfast.worker.context import Context
 from holdfast.worker.failure_from_error import from_error
 from holdfast.worker.handler_requests import EndWith, Snooze
 from holdfast.worker.job_threads import JobThreads
+
+_NO_TRANSACTION = (
+    "ctx.transaction() completes a job, but a machine's step ends by what it returns: commit a transaction "
+    "of your own that may come twice, or write a flow with flow.transaction(…)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +69,7 @@ class Machines:
                 case Done(result):
                     return result
                 case Next():
-                    await self._go_on(held, context, standing, _move(held, signature, standing, answer))
+                    await self._go_on(held, standing, _move(held, signature, standing, answer))
                     return None
         except Interrupted as error:
             raise error.wish from error
@@ -94,13 +99,13 @@ class Machines:
 
     async def _run(self, held: ClaimedRun, context: Context, standing: Standing) -> Any:
         steps = self._steps[held.run] = Steps(self._threads, held.check_lease)
-        context._complete = _refuse_to_complete  # noqa: SLF001  # it would end the machine, whatever is next
+        held.no_transaction = _NO_TRANSACTION
         step = standing.step
         args = (context,) if standing.kind.takes_context else ()
         run: Any = step.run  # type: ignore[attr-defined]  # it was looked for when the machine was registered
         return await steps.run(run, args, {}, step._timeout)  # noqa: SLF001  # said by its class
 
-    async def _go_on(self, held: ClaimedRun, context: Context, standing: Standing, asked: Move) -> None:
+    async def _go_on(self, held: ClaimedRun, standing: Standing, asked: Move) -> None:
         # From before the lease goes until it is known whether it went: its absence is then no sign of a loss.
         held.is_completing = True
         try:
@@ -113,12 +118,13 @@ class Machines:
             raise
         if answer == "moved":
             # The attempt has ended by our own commit; what it came to is in the ledger.
-            context._is_completed, context._own_outcome = True, "snoozed"  # noqa: SLF001  # its other half
+            waiting = next_step = None
             if asked.delay:
                 until = moment(held.row.started_at + held.took, asked.delay)
-                context._own_wait = f"until {until} ({asked.next_name})", None  # noqa: SLF001  # as above
+                waiting = f"until {until} ({asked.next_name})"
             else:
-                context._own_next_step = asked.next_name  # noqa: SLF001  # as above
+                next_step = asked.next_name
+            held.committed = CommittedEnd("snoozed", waiting=waiting, next_step=next_step)
             self._notifier.tell({LEADER if asked.delay else held.queue})
             return
         held.is_completing = False
@@ -136,13 +142,6 @@ class Machines:
         rows: list[Moved] = await self._database.run(move(self._schema, moves))
         by_run = {row.run: row.answer for row in rows}
         return [by_run[each.fence.run] for each in moves]
-
-
-def _refuse_to_complete(context: Context, connection: object) -> NoReturn:  # noqa: ARG001  # its shape
-    raise InvalidInput(
-        "ctx.transaction() completes a job, but a machine's step ends by what it returns: commit a "
-        "transaction of your own that may come twice, or write a flow with flow.transaction(…)"
-    )
 
 
 def _go_by(held: ClaimedRun, standing: Standing) -> None:

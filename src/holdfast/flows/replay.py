@@ -23,13 +23,13 @@ from holdfast.worker.claimed_run import ClaimedRun
 class Replay:
     """Made in the task that the flow's function runs in: what other tasks do is a branch beside its path."""
 
-    def __init__(self, held: ClaimedRun, recorder: Recorder, path: Path, code: int | None) -> None:
+    def __init__(self, claimed: ClaimedRun, recorder: Recorder, path: Path, code: int | None) -> None:
         self.recorder = recorder
         self.path = path
         self.code = code
-        self.fence = Fence(held.worker, held.job, held.run)
-        self.check_lease = held.check_lease
-        self._held = held
+        self.fence = Fence(claimed.worker, claimed.job, claimed.run)
+        self.check_lease = claimed.check_lease
+        self.claimed = claimed
         self._task = asyncio.current_task()
         self._unkept: list[Writing] = []
         self.end: Suspended | None = None
@@ -157,22 +157,22 @@ class Replay:
         self.path.check()
         await self._keep_failures()
         # From before the lease goes until it is known whether it went: its absence is then no sign of a loss.
-        self._held.is_completing = True
+        self.claimed.is_completing = True
         try:
             answers = await self.recorder.wait(waits)
         except BaseException:
-            self._held.is_completing = False
+            self.claimed.is_completing = False
             raise
         statuses = {answer.status for answer in answers}
         if "waiting" in statuses:
             outcome = "retried" if any(wait.error for wait in waits if wait.kind == "retry") else "snoozed"
-            waiting = shown(waits, self.path, self.children, self._held.row.started_at + self._held.took)
+            waiting = shown(waits, self.path, self.children, self.claimed.row.started_at + self.claimed.took)
             self.end, self.awaited = (
                 Suspended(is_settled=True, outcome=outcome, waiting=waiting, failure=failure_among(waits)),
                 waits[0].name,
             )
             raise self.end
-        self._held.is_completing = False
+        self.claimed.is_completing = False
         if "stop" in statuses:
             self.end = Suspended(is_settled=False)
             raise self.end

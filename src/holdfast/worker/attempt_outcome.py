@@ -10,14 +10,12 @@ from holdfast.domain.duration import compact
 from holdfast.domain.failure import Code, Failure
 from holdfast.domain.outcome import Cancelled, Failed, Outcome, Released, Snoozed, Succeeded
 from holdfast.domain.transition import Cancel as CancelJob
-from holdfast.domain.transition import Complete as CompleteJob
 from holdfast.domain.transition import Fail as FailJob
 from holdfast.domain.transition import Retry as RetryJob
 from holdfast.domain.transition import Snooze as SnoozeJob
 from holdfast.domain.transition import Transition
 from holdfast.errors import DatabaseError, DataRefused, InvalidInput, LeaseLost, TransactionEnded
 from holdfast.worker.claimed_run import ClaimedRun, Stop
-from holdfast.worker.context import Context
 from holdfast.worker.failure_from_error import from_error
 from holdfast.worker.handler_requests import (
     Cancel,
@@ -108,11 +106,11 @@ def _requested(error: BaseException) -> Outcome | None:  # noqa: PLR0911  # a re
             return None
 
 
-def has_done_its_work(claimed: ClaimedRun, context: Context, thread: "Future[Any]") -> bool:
+def has_done_its_work(claimed: ClaimedRun, thread: "Future[Any]") -> bool:
     """Nobody can interrupt a plain function: one that never saw that it was to be cancelled has run to its
     end. One that did see it has returned for that reason.
     """
-    if claimed.kind.style != "thread" or claimed.stop is not Stop.CANCEL or context._has_seen_stop:  # noqa: SLF001  # its other half
+    if claimed.kind.style != "thread" or claimed.stop is not Stop.CANCEL or claimed.has_seen_stop:
         return False
     is_over = thread.done() and not thread.cancelled() and thread.exception() is None
     return is_over and not inspect.isawaitable(thread.result())
@@ -128,11 +126,6 @@ def failure_and_delay(transition: Transition) -> tuple[Failure | None, timedelta
             return failure, None
         case _:
             return None, None
-
-
-def flag_of(transition: Transition) -> str | None:
-    """Why a success has no result, if it was dropped."""
-    return transition.flag if isinstance(transition, CompleteJob) else None
 
 
 def _overdue(claimed: ClaimedRun) -> Outcome:

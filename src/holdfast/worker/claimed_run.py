@@ -1,18 +1,29 @@
-"""A run that this process holds: what was claimed, until when it may go on, and why it was told to stop."""
+"""A run that this worker has claimed: the one value that both halves of an attempt may touch.
+
+The handler's half (`Context`, `Completion`, flows) writes what the handler did. The worker's half
+(`Attempts`, `AttemptRunner`) writes until when the run may go on and why it was told to stop. Neither half
+reaches into the other.
+"""
 
 import asyncio
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
 from time import monotonic
+from typing import TYPE_CHECKING, Any
 
+from holdfast.domain.failure import Failure
 from holdfast.storage.runs import ClaimRow
 from holdfast.telemetry.events import AttemptFact
 from holdfast.worker.job_kind import Kind
 from holdfast.worker.lease import UNBOUNDED, Lease
 
-# Between a length that Postgres has told and one that is counted here, in seconds.
+if TYPE_CHECKING:
+    from holdfast.codec.signature import Encoded
+
+# How far a length that Postgres measured may differ from one that was measured here, in seconds.
 _ROUNDING = 0.001
 
 
@@ -25,23 +36,45 @@ class Stop(Enum):
     SHUTDOWN = "shutdown"
 
 
+@dataclass(frozen=True, slots=True)
+class CommittedEnd:
+    """How a run ended by a commit of its own, such as that of `ctx.transaction()`: there is nothing left to
+    settle. `outcome` is what the ledger says; `flag` why a success has no result; `waiting` what a flow waits
+    for, in words; `failure` what it will try again; `next_step` the step that a machine goes on with.
+    """
+
+    outcome: str
+    flag: str | None = None
+    waiting: str | None = None
+    failure: Failure | None = None
+    next_step: str | None = None
+
+
 class ClaimedRun:
-    """One run. Changed only on the event loop; the lease keeper's thread reads `run` and `job`."""
+    """One run. Changed only on the event loop, and by the thread of its own handler; the lease keeper's
+    thread reads `run` and `job`.
+    """
 
     __slots__ = (
         "_fact",
         "began",
         "called",
+        "committed",
+        "has_seen_stop",
         "is_begun",
         "is_completing",
+        "is_in_transaction",
         "job",
         "kind",
         "lease",
+        "no_transaction",
         "on_stop",
         "overdue_at",
         "queue",
+        "result",
         "row",
         "run",
+        "state",
         "step",
         "stop",
         "task",
@@ -49,7 +82,7 @@ class ClaimedRun:
     )
 
     def __init__(self, worker: int, queue: str, row: ClaimRow, kind: Kind, lease: Lease = UNBOUNDED) -> None:
-        assert row.job is not None, "a row that only tells of the ring"  # noqa: S101  # a mistake of this package
+        assert row.job is not None, "a row that only describes the ring"  # noqa: S101  # a mistake of this package
         self.worker = worker
         self.queue = queue
         self.row = row
@@ -59,26 +92,36 @@ class ClaimedRun:
         self.lease = lease
         self.began = monotonic()
         self.overdue_at = self.began + row.lasting
-        # When its handler was called; None while that waits for the start of a child process.
+        # When the handler was called; None while the call waits for a child process to start.
         self.called: float | None = self.began
         self.stop: Stop | None = None
-        # Its handler commits its own completion, or has: a lease that is gone is then no sign of a loss.
+        # The handler commits its own completion, or has done so: a missing lease then does not mean that the
+        # run was taken away.
         self.is_completing = False
         self.task: asyncio.Task[None] | None = None
-        # Whether that task has taken its first step. One that is cancelled before would end without a word.
+        # Whether that task has taken its first step. If it is cancelled before, it ends without reporting.
         self.is_begun = True
         self.on_stop: Callable[[Stop], None] | None = None
-        # Of a state machine: the name of the step that this run is about.
+        # For a state machine: the name of the step that this run executes.
         self.step: str | None = None
         self._fact: AttemptFact | None = None
+        # Written by the handler's half.
+        self.state: dict[str, Any] | None = None
+        self.has_seen_stop = False
+        self.is_in_transaction = False
+        # Why this run may not use ctx.transaction(), in words for the caller.
+        self.no_transaction: str | None = None
+        # Named by ctx.complete_with().
+        self.result: Encoded | None = None
+        self.committed: CommittedEnd | None = None
 
     def await_call(self, patience: float) -> None:
-        """The handler is called in a child that may have to start first: its time has not begun."""
+        """The handler is called in a child process that may have to start first: its time has not begun."""
         self.called = None
         self.overdue_at = min(self.began + patience + self.row.lasting, self._expires_at)
 
     def call_begins(self) -> None:
-        """Its whole timeout is before it, unless its job's deadline is earlier."""
+        """From now on the handler has its whole timeout, unless the job's deadline comes earlier."""
         self.called = monotonic()
         self.overdue_at = min(self.called + self.row.lasting, self._expires_at)
 
@@ -91,12 +134,17 @@ class ClaimedRun:
 
     @property
     def is_past_deadline(self) -> bool:
-        """Whether what ended its time is the deadline of its job, and not its timeout."""
+        """Whether the job's deadline ended its time, and not its timeout."""
         return self.overdue_at >= self._expires_at - _ROUNDING
 
     @property
     def is_told_to_stop(self) -> bool:
         return self.stop is not None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether its attempt is under way: its task has not ended."""
+        return self.task is not None and not self.task.done()
 
     @property
     def took(self) -> timedelta:
@@ -105,7 +153,7 @@ class ClaimedRun:
 
     @property
     def fact(self) -> AttemptFact:
-        """For telemetry. Made once: every attempt tells of its start and its end."""
+        """For telemetry. Made once: every attempt reports its start and its end."""
         if self._fact is None:
             row = self.row
             self._fact = AttemptFact(
@@ -114,18 +162,20 @@ class ClaimedRun:
         return self._fact
 
     def go_by(self, row: ClaimRow, kind: Kind, step: str) -> None:
-        """For a step that has a policy of its own: what follows is judged by it, and told of by its name."""
+        """For a step with a policy of its own: that policy decides what follows, and telemetry names the
+        step.
+        """
         self.row, self.kind, self.step = row, kind, step
         self._fact = None
 
     def check_lease(self, doing: str = "begin") -> None:
-        """NotBegun if a handler or a step may not begin any more. Safe in any thread."""
+        """Raises NotBegun if the handler or a step may no longer begin. Safe in any thread."""
         self.lease.check(self.job, self.run, doing)
 
     def tell_to_stop(self, reason: Stop) -> None:
-        """A lost lease overrides whatever was said before: then nothing may be written any more. A commit
-        under way is not interrupted for that: its fence knows better. A shutdown leaves the first reason, and
-        ends the patience with what runs on in spite of it.
+        """A lost lease overrides an earlier reason, since nothing may be written any more. It does not
+        interrupt a commit under way: the fence in the database decides about that one. A shutdown keeps the
+        earlier reason, and stops waiting for a handler that ignored it.
         """
         if self.stop is not None and reason is not Stop.LOST:
             if reason is Stop.SHUTDOWN and self.on_stop is None:

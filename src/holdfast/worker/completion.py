@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, ExitStack, contextmanager, suppress
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from holdfast.domain.transition import Complete
 from holdfast.errors import InvalidInput, LeaseLost
@@ -14,21 +14,19 @@ from holdfast.postgres.schema import Schema
 from holdfast.postgres.statement import Statement
 from holdfast.postgres.thread_transactions import ThreadTransactions
 from holdfast.storage.runs import Retention, Settled, Settlement, settle
+from holdfast.worker.claimed_run import ClaimedRun, CommittedEnd, Stop
 from holdfast.worker.committing_block import committing, committing_blocking
-
-if TYPE_CHECKING:
-    from holdfast.worker.context import Context
 
 NO_RESULT = "completed_in_transaction"
 
 
 def mark_outage(error: BaseException) -> None:
-    """An error of the connection's own library stays as it is, for the handler; but who judges the attempt
-    must know that the beginning or the commit met a database in trouble, and not a mistake of the handler's.
+    """An error of the connection's own library reaches the handler as it is. The mark tells `attempt_outcome`
+    that the begin or the commit met a database in trouble, and not a mistake of the handler's.
     """
     if is_outage_of(error):
         with suppress(AttributeError):
-            error.holdfast_outage = True  # type: ignore[attr-defined]  # read by judging
+            error.holdfast_outage = True  # type: ignore[attr-defined]  # read by attempt_outcome
 
 
 @contextmanager
@@ -47,7 +45,7 @@ class Completion:
 
     def __init__(
         self,
-        context: "Context",
+        claimed: ClaimedRun,
         connection: object,
         *,
         database: Database,
@@ -55,7 +53,7 @@ class Completion:
         schema: Schema,
         retention: Retention,
     ) -> None:
-        self._context = context
+        self._claimed = claimed
         self._connection = connection
         self._database = database
         self._blocking = blocking
@@ -110,25 +108,24 @@ class Completion:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        """One block at a time: a second one inside of it would complete the job, and the first one's writes
-        would be refused behind it.
+        """One block at a time: a block inside another would complete the job, and the fence would then refuse
+        the writes of the outer one.
         """
-        context = self._context
         self._check("begin a transaction")
-        if context._is_in_transaction:  # noqa: SLF001  # the other half of one idea
+        if self._claimed.is_in_transaction:
             raise InvalidInput(
                 "a transaction of this run is open: use its connection, as one commit completes the job"
             )
-        context._is_in_transaction = True  # noqa: SLF001  # the other half of one idea
+        self._claimed.is_in_transaction = True
         try:
             yield
         finally:
-            context._is_in_transaction = False  # noqa: SLF001  # the other half of one idea
+            self._claimed.is_in_transaction = False
 
     @contextmanager
     def _completing(self) -> Iterator[None]:
-        """From before the lease goes with our own commit until it is known whether it went."""
-        claimed = self._context._claimed  # noqa: SLF001  # the other half of one idea
+        """From before the commit removes the lease until it is known whether it did."""
+        claimed = self._claimed
         claimed.is_completing = True
         try:
             with _outages_marked():
@@ -136,12 +133,12 @@ class Completion:
         except BaseException:
             claimed.is_completing = False
             raise
-        self._context._is_completed = True  # noqa: SLF001  # the other half of one idea
+        claimed.committed = CommittedEnd("succeeded", None if claimed.result is None else claimed.result.flag)
 
     def _check(self, doing: str) -> None:
-        if self._context.is_lost:
+        if self._claimed.stop is Stop.LOST:
             raise self._lost(doing)
-        if self._context._is_completed:  # noqa: SLF001  # the other half of one idea
+        if self._claimed.committed is not None:
             raise InvalidInput("this job is completed already: ctx.transaction() can be used once in a run")
 
     def _judge(self, answers: list[Settled]) -> None:
@@ -149,13 +146,12 @@ class Completion:
             raise self._lost("commit")
 
     def _lost(self, doing: str) -> LeaseLost:
-        return LeaseLost(job=self._context.job.id, run=self._context.fencing_token, doing=doing)
+        return LeaseLost(job=self._claimed.job, run=self._claimed.run, doing=doing)
 
     def _statement(self) -> Statement[Settled]:
-        claimed = self._context._claimed  # noqa: SLF001  # the other half of one idea
-        # What the handler returns comes after this commit, so that it cannot be kept: the flag says so,
-        # unless a result was named before.
-        own = self._context._own_result  # noqa: SLF001  # the other half of one idea
+        claimed, own = self._claimed, self._claimed.result
+        # What the handler returns comes after this commit and cannot be kept: the flag says so, unless
+        # ctx.complete_with() has named a result.
         complete = Complete(None, NO_RESULT) if own is None else Complete(own.text, own.flag)
         settlement = Settlement(claimed.worker, claimed.job, claimed.run, complete)
         return settle(self._schema, [settlement], retention=self._retention)

@@ -1,35 +1,25 @@
 """What a handler knows of its own run, and what it can do with it."""
 
-import json
 import logging
-import math
-from collections.abc import Callable, Mapping
-from contextvars import ContextVar
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from holdfast.codec.signature import Encoded
-from holdfast.domain.failure import Failure, storable
-from holdfast.domain.json_text import flaw, is_surely_longer
 from holdfast.errors import InvalidInput
 from holdfast.worker.claimed_run import ClaimedRun, Stop
+from holdfast.worker.current_run import log_of
 from holdfast.worker.fired_plan import Plan, plan_of
+from holdfast.worker.state_and_progress import progress_text, read_state
 
 if TYPE_CHECKING:
     from holdfast.worker.completion import Completion
 
-current: ContextVar["Context"] = ContextVar("holdfast_context")
-
-STATE_LIMIT = 1024 * 1024  # as for arguments, in bytes
-PROGRESS_LIMIT = 16 * 1024  # as for results
-_ELSEWHERE = " (store the bulk elsewhere, and a reference here)"
-
 
 @dataclass(frozen=True, slots=True)
 class JobFacts:
-    """What was asked for."""
+    """The job as it was enqueued."""
 
     id: int
     kind: str
@@ -42,25 +32,13 @@ class JobFacts:
 
 
 class Context:
-    """Given to a handler whose first parameter is annotated with it."""
-
-    # Of the class until they are set: most runs never do.
-    _state: dict[str, Any] | None = None
-    _is_completed = False
-    _is_in_transaction = False
-    _has_seen_stop = False
-    _own_result: Encoded | None = None
-    _own_outcome = "succeeded"
-    """What the ledger says of a run that was settled by its own commit."""
-    _own_wait: tuple[str | None, Failure | None] = (None, None)
-    _own_next_step: str | None = None
-    """For what it waits, in words, and what has failed and is tried again then."""
+    """Passed to a handler whose first parameter is annotated with it."""
 
     def __init__(
         self,
         claimed: ClaimedRun,
         save_progress: Callable[[ClaimedRun, str], None],
-        complete: Callable[["Context", Any], "Completion"],
+        complete: Callable[[ClaimedRun, Any], "Completion"],
     ) -> None:
         self._claimed = claimed
         self._save_progress = save_progress
@@ -68,7 +46,7 @@ class Context:
 
     @cached_property
     def job(self) -> JobFacts:
-        """What was asked for. Made when it is looked at: most handlers never do."""
+        """The job as it was enqueued. Made on first use: most handlers never look."""
         claimed, row = self._claimed, self._claimed.row
         return JobFacts(
             claimed.job,
@@ -83,17 +61,13 @@ class Context:
 
     @cached_property
     def plan(self) -> Plan | None:
-        """The plan that a schedule fired this job for; None for a job that was enqueued otherwise."""
+        """The plan that a schedule fired this job for; None for a job that no schedule fired."""
         return plan_of(self._claimed.row.origin)
 
     @cached_property
     def log(self) -> "logging.LoggerAdapter[logging.Logger]":
         """A logger whose records carry job, run and attempt."""
-        claimed = self._claimed
-        return logging.LoggerAdapter(
-            logging.getLogger(f"holdfast.job.{claimed.row.kind}"),
-            {"job": claimed.job, "run": claimed.run, "attempt": claimed.row.attempt},
-        )
+        return log_of(self._claimed)
 
     @property
     def attempt(self) -> int:
@@ -102,18 +76,19 @@ class Context:
 
     @property
     def fencing_token(self) -> int:
-        """A number that grows with every run of any job: a system that remembers the greatest one that it has
-        seen can refuse a run that was taken over.
+        """A number that grows with every run of any job. A system that remembers the greatest one it has seen
+        can refuse a run that was taken over.
         """
         return self._claimed.run
 
     @property
     def is_cancelled(self) -> bool:
         """Whether this run should stop: cancelled, timed out, lost or shutting down. For plain functions,
-        which nobody can interrupt. One that has seen it ends as cancelled when it returns.
+        which nothing can interrupt. One that has seen it ends as cancelled when it returns.
         """
-        self._has_seen_stop = self._has_seen_stop or self._claimed.stop is not None
-        return self._has_seen_stop
+        claimed = self._claimed
+        claimed.has_seen_stop = claimed.has_seen_stop or claimed.stop is not None
+        return claimed.has_seen_stop
 
     @property
     def is_lost(self) -> bool:
@@ -125,72 +100,33 @@ class Context:
         """A dict that survives retries, snoozes and releases, up to 1 MiB as JSON. A crash leaves what the
         run began with.
         """
-        if self._state is None:
-            stored = json.loads(self._claimed.row.state) if self._claimed.row.state else {}
-            self._state = stored if isinstance(stored, dict) else {}
-        return self._state
+        claimed = self._claimed
+        if claimed.state is None:
+            claimed.state = read_state(claimed.row.state)
+        return claimed.state
 
     def progress(self, value: float | None = None, note: str | None = None, **facts: object) -> None:
         """Say how far this run has come, on a scale of your own from 0 up. Cheap: the newest word is written
         soon, behind the fence.
         """
-        self._save_progress(self._claimed, _progress_text({"value": value, "note": note, **facts}))
+        self._save_progress(self._claimed, progress_text({"value": value, "note": note, **facts}))
 
     def transaction(self, connection: object = None) -> "Completion":
         """A transaction that completes this job with the writes in it: both, or neither.
 
-        `async with ctx.transaction() as conn:` in a coroutine, `with …` in a plain function. Give your own
-        SQLAlchemy session or connection to commit that one. Refused with LeaseLost if the run was taken away.
+        `async with ctx.transaction() as conn:` in a coroutine, `with …` in a plain function. Pass your own
+        SQLAlchemy session or connection to commit that one. Raises LeaseLost if the run was taken away.
         """
-        return self._complete(self, connection)
+        if self._claimed.no_transaction is not None:
+            raise InvalidInput(self._claimed.no_transaction)
+        return self._complete(self._claimed, connection)
 
     def complete_with(self, value: object) -> None:
         """The job's result, if ctx.transaction() completes it: call this before its block ends. What the
         handler returns comes after that commit, and is not kept.
         """
-        if self._is_completed:
+        if self._claimed.committed is not None:
             raise InvalidInput(
                 "this job is completed already: call ctx.complete_with() before the block ends"
             )
-        self._own_result = self._claimed.kind.signature.encode_result(value)
-
-    def saved_state(self) -> str | None:
-        """The state as JSON text, if the handler has touched it. ValueError or TypeError if it cannot be."""
-        if self._state is None:
-            return None
-        if is_surely_longer(self._state, STATE_LIMIT):
-            raise InvalidInput(f"it takes more than {STATE_LIMIT:,} bytes, the limit{_ELSEWHERE}")
-        text = json.dumps(self._state, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-        if problem := flaw(text):
-            raise ValueError(problem)
-        size = len(text.encode())
-        if size > STATE_LIMIT:
-            raise InvalidInput(f"it takes {size:,} bytes, the limit is {STATE_LIMIT:,}{_ELSEWHERE}")
-        return text
-
-
-def _progress_text(said: Mapping[str, object]) -> str:
-    value = said["value"]
-    if value is not None and not _is_measure(value):
-        raise InvalidInput(f"progress is {value!r}: give a number from 0 up, such as a fraction or a count")
-    given = {name: each for name, each in said.items() if each is not None}
-    if is_surely_longer(given, PROGRESS_LIMIT):
-        raise InvalidInput(f"progress takes more than {PROGRESS_LIMIT:,} bytes, the limit: say less")
-    try:
-        text = json.dumps(given, ensure_ascii=False, allow_nan=False, default=str)
-    except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidInput(f"progress cannot be written as JSON: {error}: give what JSON can hold") from error
-    kept = storable(text).replace("\\u0000", "\\ufffd")
-    size = len(kept.encode())
-    if size > PROGRESS_LIMIT:
-        raise InvalidInput(f"progress takes {size:,} bytes, the limit is {PROGRESS_LIMIT:,}: say less")
-    return kept
-
-
-def _is_measure(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf
-
-
-def facts_of(context: Context) -> Mapping[str, object]:
-    """For log formatters: what is running in this task or thread."""
-    return {"job": context.job.id, "run": context.fencing_token, "attempt": context.attempt}
+        self._claimed.result = self._claimed.kind.signature.encode_result(value)

@@ -5,7 +5,7 @@ from collections.abc import Container
 from holdfast.errors import OutsideTransaction
 from holdfast.producer.call_site_warnings import warn_at_call_site
 from holdfast.worker.committing_block import is_inside_committing_block
-from holdfast.worker.context import current
+from holdfast.worker.current_run import current_run
 
 
 def warn_if_outside_transaction(kinds: Container[str]) -> None:
@@ -14,13 +14,13 @@ def warn_if_outside_transaction(kinds: Container[str]) -> None:
     """
     if not is_inside_committing_block():
         return
-    context = current.get(None)
-    if context is None or context.job.kind not in kinds:
+    claimed = current_run.get(None)
+    if claimed is None or claimed.row.kind not in kinds:
         return
     warn_at_call_site(
         "written without conn inside a transaction() block, and so committed by itself, whether the block "
         "commits or not: pass conn=…, open the block with app.using(conn=…) around what it writes, or pass "
         "conn=OWN_TRANSACTION if you mean it",
         OutsideTransaction,
-        otherwise=context._claimed.kind.function,  # noqa: SLF001  # its other half
+        otherwise=claimed.kind.function,
     )

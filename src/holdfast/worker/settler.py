@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from holdfast.domain.failure import Failure
-from holdfast.domain.light_value import PerJob
 from holdfast.domain.transition import Fail, Transition
 from holdfast.errors import StatementFailed
-from holdfast.postgres.conversation import Conversation, hold
+from holdfast.postgres.conversation import hold
 from holdfast.postgres.database import Database
 from holdfast.postgres.failure_log import FailureLog
 from holdfast.postgres.schema import Schema
@@ -30,15 +29,26 @@ _AGAIN_SECONDS = 5.0
 _log = logging.getLogger("holdfast.worker")
 
 
-class RunEnding(PerJob, frozen=True):
-    """A run, what is to happen to its job, and who wants to know what became of it."""
+class RunEnding(Settlement, frozen=True):
+    """A settlement, with what its worker needs afterwards: `then` is told what became of it."""
 
     claimed: ClaimedRun
-    transition: Transition
-    state: str | None
     context: "Context"
-    error: BaseException | None
     then: Callable[["RunEnding", Answer, str | None], None]
+    state: str | None = None
+    error: BaseException | None = None
+
+    @classmethod
+    def of(  # noqa: PLR0917  # made for every job, where keywords cost
+        cls,
+        claimed: ClaimedRun,
+        transition: Transition,
+        context: "Context",
+        then: Callable[["RunEnding", Answer, str | None], None],
+        state: str | None = None,
+        error: BaseException | None = None,
+    ) -> "RunEnding":
+        return cls(claimed.worker, claimed.job, claimed.run, transition, claimed, context, then, state, error)
 
 
 class Settler:
@@ -129,8 +139,8 @@ class Settler:
         left = list(batch)
         try:
             while left:
-                await self._alone(left[0], savings.get(left[0].claimed.run))
-                savings.pop(left.pop(0).claimed.run, None)
+                await self._alone(left[0], savings.get(left[0].run))
+                savings.pop(left.pop(0).run, None)
             while savings:
                 run, saving = next(iter(savings.items()))
                 await self._kept(saving)
@@ -174,7 +184,7 @@ class Settler:
             _log.warning("state or progress of run %d is not kept: %s", saving.run, problem)
 
     def _postpone(self, ending: RunEnding, problem: Exception) -> None:
-        run, job, seconds = ending.claimed.run, ending.claimed.job, _AGAIN_SECONDS
+        run, job, seconds = ending.run, ending.job, _AGAIN_SECONDS
         if self._failures.failed(problem):
             _log.error("run %d of job %d cannot be settled, again in %g s: %s", run, job, seconds, problem)
         self._postponed[run] = ending
@@ -199,7 +209,8 @@ class Settler:
         """What became of each. Of one that was settled before (a reply was lost, or the handler's own commit
         came through after all) the ledger tells how.
         """
-        answers = await hold(self._conversation(batch), self._database.run)
+        settling = settle_surely(self._schema, batch, retention=self._retention)
+        answers = await hold(settling, self._database.run)
         return [await self._told(answer) if answer.answer == "already" else answer for answer in answers]
 
     async def _told(self, answer: Settled) -> Settled:
@@ -207,18 +218,11 @@ class Settler:
         outcome = next((e.outcome for e in entries if e.run == answer.run), None)
         return answer._replace(outcome=outcome)
 
-    def _conversation(self, batch: list[RunEnding]) -> Conversation[list[Settled]]:
-        return settle_surely(
-            self._schema,
-            [Settlement(e.claimed.worker, e.claimed.job, e.claimed.run, e.transition) for e in batch],
-            retention=self._retention,
-        )
-
     @staticmethod
     def _tell(batch: list[RunEnding], answers: list[Settled]) -> None:
         by_run = {answer.run: answer for answer in answers}
         for ending in batch:
-            answer = by_run[ending.claimed.run]
+            answer = by_run[ending.run]
             ending.then(ending, answer.answer, answer.outcome)
 
 

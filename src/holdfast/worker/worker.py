@@ -42,7 +42,6 @@ from holdfast.worker.chores.leader import Leader
 from holdfast.worker.claimed_run import ClaimedRun, Stop
 from holdfast.worker.completion import Completion
 from holdfast.worker.connections import Connections
-from holdfast.worker.context import Context
 from holdfast.worker.extras import Extras
 from holdfast.worker.fetcher import Fetcher
 from holdfast.worker.hook_caller import HookCaller
@@ -254,9 +253,9 @@ class Worker:
             telling.add_done_callback(self._telling.discard)
 
     def _completing(self, connections: Connections) -> Any:
-        def complete(context: Context, connection: object) -> Completion:
+        def complete(claimed: ClaimedRun, connection: object) -> Completion:
             return Completion(
-                context,
+                claimed,
                 connection,
                 database=connections.handlers,
                 blocking=connections.handlers_in_threads,

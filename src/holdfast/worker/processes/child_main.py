@@ -22,7 +22,8 @@ from holdfast.telemetry.python_warnings import log_warnings
 from holdfast.worker import django_connections, forked_copy
 from holdfast.worker.callers import check_has_run
 from holdfast.worker.claimed_run import ClaimedRun
-from holdfast.worker.context import Context, current
+from holdfast.worker.context import Context
+from holdfast.worker.current_run import current_run, log_of
 from holdfast.worker.processes import confinement
 from holdfast.worker.processes.messages import (
     LENGTH,
@@ -40,6 +41,7 @@ from holdfast.worker.processes.messages import (
 )
 from holdfast.worker.processes.pickled_error import PickledError
 from holdfast.worker.processes.pickles import dump, load
+from holdfast.worker.state_and_progress import state_text, unstorable_state
 
 if TYPE_CHECKING:
     from holdfast.worker.completion import Completion
@@ -166,7 +168,7 @@ class ChildMain:
 
     def _run(self, call: CallHandler, claimed: ClaimedRun, saying: ProgressSender) -> Ended:
         context = Context(claimed, save_progress=lambda _, text: saying.say(text), complete=_refuse)
-        current.set(context)
+        current_run.set(claimed)
         if monotonic() >= call.believed_until:
             return Ended(claimed.run, is_too_late=True)
         try:
@@ -184,12 +186,12 @@ class ChildMain:
             error.__traceback__ = _from_the_handler_on(error.__traceback__)
             is_spent = self._memory_limit is not None and _is_about_memory(error)
             return Ended(
-                claimed.run, raised=PickledError.of(error), state=_state_if_any(context), is_spent=is_spent
+                claimed.run, raised=PickledError.of(error), state=_state_if_any(claimed), is_spent=is_spent
             )
         try:
-            state = context.saved_state()
+            state = state_text(claimed.state)
         except Exception as error:  # noqa: BLE001  # a handler may put anything into it
-            return Ended(claimed.run, raised=PickledError.of(_not_kept(error)))
+            return Ended(claimed.run, raised=PickledError.of(unstorable_state(error)))
         return replace(_pickled(claimed.run, result), state=state)
 
     def _called(
@@ -229,7 +231,7 @@ async def _awaited(called: Callable[[], Any], claimed: ClaimedRun) -> Any:
         await django_connections.close_old_in_sync_thread()
 
 
-def _refuse(context: Context, connection: object) -> "Completion":  # noqa: ARG001  # the shape of `Complete`
+def _refuse(claimed: ClaimedRun, connection: object) -> "Completion":  # noqa: ARG001  # the shape of `Complete`
     raise InvalidInput(
         "ctx.transaction() cannot be used in a child process, which has no connection of the worker's: leave "
         'out isolate="process", and the handler runs as a coroutine or in a thread of the worker'
@@ -263,16 +265,10 @@ def _pickled(run: int, result: object) -> Ended:
     return Ended(run, data)
 
 
-def _state_if_any(context: Context) -> str | None:
-    """Of a handler that has raised, whose error is the one to be told."""
+def _state_if_any(claimed: ClaimedRun) -> str | None:
+    """Of a handler that has raised: what it raised counts, and not a state that cannot be stored."""
     try:
-        return context.saved_state()
+        return state_text(claimed.state)
     except Exception as error:  # noqa: BLE001  # as above
-        context.log.warning("ctx.state is not kept: %s", error)
+        log_of(claimed).warning("ctx.state is not kept: %s", error)
         return None
-
-
-def _not_kept(error: Exception) -> InvalidInput:
-    told = InvalidInput(f"ctx.state cannot be kept: {error}: give it what JSON can hold")
-    told.__cause__ = error
-    return told

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from holdfast.errors import InvalidInput
-from holdfast.worker.context import current, facts_of
+from holdfast.worker.current_run import current_run, log_facts
 
 _PR_SET_PDEATHSIG = 1
 _M_ARENA_MAX = -8
@@ -129,8 +129,8 @@ class _ToWorker(logging.handlers.QueueHandler):
 
     def enqueue(self, record: logging.LogRecord) -> None:
         """With the job that it was written in, which only the child can tell."""
-        context = current.get(None)
-        self._send({**(facts_of(context) if context else {}), **record.__dict__})
+        claimed = current_run.get(None)
+        self._send({**(log_facts(claimed) if claimed else {}), **record.__dict__})
 
 
 def log_through(send: Callable[[dict[str, Any]], None], levels: dict[str, int]) -> None:
