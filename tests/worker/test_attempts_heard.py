@@ -112,7 +112,7 @@ async def test_an_attempts_task_is_named_after_its_kind_also_by_a_factory_of_the
 
         async with app.worker():
             assert await (await greet.enqueue()).result(timeout="60s") == "greet"
-    assert ("Attempts._attempt" in made) == has_factory
+    assert ("AttemptRunner.run" in made) == has_factory
 
 
 async def test_a_run_that_began_unheard_is_heard_when_it_ends(

@@ -36,8 +36,8 @@ def run(script: Path, *arguments: str) -> None:
 
 def test_a_worker_without_django_never_imports_it() -> None:
     code = (
-        "import sys; from holdfast.worker import worker, threads, django_connections as ours; "
-        "f = threads.JobThreads(1).submit(lambda: 1); assert f.result(10) == 1; "
+        "import sys; from holdfast.worker import worker, job_threads, django_connections as ours; "
+        "f = job_threads.JobThreads(1).submit(lambda: 1); assert f.result(10) == 1; "
         "assert not ours.is_loaded(); "
         "assert not [name for name in sys.modules if name.startswith(('django', 'asgiref'))]"
     )
