@@ -222,9 +222,23 @@ class ChildFailed(JobEnded):
 
 
 class ResultTimeout(HoldfastError, TimeoutError):
-    def __init__(self, *, job: int, waited: str) -> None:
-        self.job, self.waited = job, waited
-        super().__init__(f"job {job} has not ended within {waited}; it goes on, ask again later")
+    """`state` is the job's when time was up. Of one that waits for a worker, `is_queue_served` says whether a
+    live worker serves its queue, `is_kind_known` whether one knows its kind; None of any other.
+    """
+
+    def __init__(
+        self,
+        *,
+        job: int,
+        waited: str,
+        state: str,
+        situation: str,
+        is_queue_served: bool | None = None,
+        is_kind_known: bool | None = None,
+    ) -> None:
+        self.job, self.waited, self.state = job, waited, state
+        self.is_queue_served, self.is_kind_known = is_queue_served, is_kind_known
+        super().__init__(f"job {job} has not ended within {waited}: {situation}")
 
 
 class StepNameTaken(InvalidInput):

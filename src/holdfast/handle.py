@@ -12,8 +12,11 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from holdfast.domain.duration import compact, duration
 from holdfast.domain.light_value import PerJob
-from holdfast.errors import InvalidInput, JobEnded, JobNotFound, ResultTimeout
+from holdfast.errors import InvalidInput, JobEnded, JobNotFound
+from holdfast.postgres.statement import Statement
+from holdfast.result_timeout import FOR_A_WORKER, result_timeout
 from holdfast.storage.operators import Found, find
+from holdfast.storage.unserved import Service, service_of
 
 if TYPE_CHECKING:
     from holdfast.app import App
@@ -26,7 +29,9 @@ FINAL = frozenset({"succeeded", "failed", "cancelled", "expired"})
 
 @dataclass(frozen=True, slots=True)
 class JobStatus:
-    """Where a job stands. `flag`: why one that has succeeded has no result, if it could not be kept."""
+    """Where a job stands. `error`: that of its end, or of its last run while it waits to be tried again.
+    `flag`: why one that has succeeded has no result, if it could not be kept.
+    """
 
     id: int
     kind: str
@@ -69,22 +74,30 @@ class Handle(PerJob, Generic[R], frozen=True, gc=True):
         """Wait for the job's end and give its result. Raises JobEnded if it ended otherwise, ResultTimeout if
         it has not ended in time.
         """
-        for wait in _waits(self.id, timeout):
+        limit, found = _limit(timeout), list[Found]()
+        for wait in _waits(limit):
             found = await self._app.run(find(self._app.schema, self.id))
             if _is_over(self.id, found):
                 return self._value(found[0])
             await asyncio.sleep(wait)
-        raise AssertionError("unreachable: _waits raises when time is up")
+        service = None
+        if found[0].state in FOR_A_WORKER:
+            [service] = await self._app.run(self._service_of(found[0]))
+        raise result_timeout(found[0], compact(limit or timedelta()), service)
 
     def result_sync(self, timeout: str | timedelta | None = None) -> R:
         """The same, blocking. Not for coroutines: the job may be one of the event loop that would wait."""
         _refuse_on_a_loop()
-        for wait in _waits(self.id, timeout):
+        limit, found = _limit(timeout), list[Found]()
+        for wait in _waits(limit):
             found = self._app.run_sync(find(self._app.schema, self.id))
             if _is_over(self.id, found):
                 return self._value(found[0])
             time.sleep(wait)
-        raise AssertionError("unreachable: _waits raises when time is up")
+        service = None
+        if found[0].state in FOR_A_WORKER:
+            [service] = self._app.run_sync(self._service_of(found[0]))
+        raise result_timeout(found[0], compact(limit or timedelta()), service)
 
     async def cancel(self, reason: str = "cancelled on request", *, conn: object = None) -> str:
         """End the job if it waits, ask it to end if it runs: cancelled, requested, final, unknown or busy."""
@@ -92,6 +105,9 @@ class Handle(PerJob, Generic[R], frozen=True, gc=True):
 
     def cancel_sync(self, reason: str = "cancelled on request", *, conn: object = None) -> str:
         return self._app.cancel_sync([self.id], reason=reason, conn=conn)[self.id]
+
+    def _service_of(self, found: Found) -> Statement[Service]:
+        return service_of(self._app.schema, queue=found.queue, kind=found.kind)
 
     def _value(self, found: Found) -> R:
         # A result that could not be kept was dropped and flagged; the job succeeded all the same.
@@ -143,11 +159,14 @@ def _refuse_on_a_loop() -> None:
         )
 
 
-def _waits(job: int, timeout: str | timedelta | None) -> Iterator[float]:
+def _limit(timeout: str | timedelta | None) -> timedelta | None:
+    return None if timeout is None else duration(timeout, name="timeout")
+
+
+def _waits(limit: timedelta | None) -> Iterator[float]:
     """Growing waits: a job that ends soon is seen soon, one that takes hours is not asked after all day. One
-    more question when time is up: a wait of nothing tells what has ended already.
+    more question when time is up: a wait of nothing tells what has ended already. No end without a limit.
     """
-    limit = None if timeout is None else duration(timeout, name="timeout")
     began = time.monotonic()
     left, wait = math.inf, 0.005
     while left > 0:
@@ -155,4 +174,3 @@ def _waits(job: int, timeout: str | timedelta | None) -> Iterator[float]:
             left = limit.total_seconds() - (time.monotonic() - began)
         yield max(min(wait, left), 0)
         wait = min(wait * 1.5, 0.5)
-    raise ResultTimeout(job=job, waited=compact(limit or timedelta()))

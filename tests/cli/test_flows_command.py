@@ -112,7 +112,7 @@ def test_flows_are_listed_newest_first_by_state_and_kind(left: Left, capsys: Cap
     assert heads.split() == ["ID", "KIND", "STATE", "DONE", "STEP", "NEXT", "CREATED", "ERROR"]
     assert "ValueError: line 7 has 3 columns" in rows[0]
     assert "packed:1" in rows[2]
-    assert "in 6d 23h" in rows[2]
+    assert "for packed:1, else in 6d 23h" in rows[2]
     assert lines(capsys, "list", "--state", "expired") == ["no flow fits"]
 
 
@@ -154,7 +154,12 @@ def test_a_payload_that_was_refused_is_shown_with_the_reason_and_what_to_do(
     assert 'waits    for event "packed"' in text
     assert 'error    the payload of event "packed" does not fit its type: expected int, got str' in text
     assert "Send one that fits: holdfast flows emit packed JSON" in text
-    assert 'the payload of event "packed" does not fit' in lines(capsys, "list")[1]
+    [summary] = answer(capsys, "list")
+    assert (summary["waits_for"], summary["until"]) == ("packed", None), "not when it is looked at again"
+    listed = lines(capsys, "list")[1]
+    assert 'the payload of event "packed" does not fit' in listed
+    assert "for packed " in listed
+    assert " in " not in listed.split("the payload")[0]
     assert answer(capsys, "show", str(flow))["steps"][0]["value"] == "three"
 
 

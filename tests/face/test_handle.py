@@ -180,6 +180,90 @@ async def test_a_result_is_not_waited_for_longer_than_asked(app: App, wait: str 
     assert (await handle.status()).state == "ready"
 
 
+async def has_failed(handle: Handle[Any]) -> bool:
+    return (await handle.status()).error is not None
+
+
+async def told(handle: Handle[Any]) -> ResultTimeout:
+    with pytest.raises(ResultTimeout) as late:
+        await handle.result("0s")
+    with pytest.raises(ResultTimeout) as late_too:
+        await asyncio.to_thread(handle.result_sync, "0s")
+    assert str(late.value) == str(late_too.value)
+    return late.value
+
+
+async def test_a_result_that_is_late_tells_that_no_worker_is_alive(app: App) -> None:
+    @app.job
+    def work() -> None: ...
+
+    late = await told(await work.enqueue())
+    assert "it is ready, but no worker is alive" in str(late)
+    assert (late.state, late.is_queue_served, late.is_kind_known) == ("ready", False, False)
+    late = await told(await work.using(delay="1h").enqueue())
+    assert "it is scheduled for" in str(late)
+    assert "but no worker is alive" in str(late)
+    assert late.state == "scheduled"
+
+
+async def test_a_result_that_is_late_tells_which_queue_or_kind_no_worker_serves(app: App, dsn: str) -> None:
+    @app.job(queue="mail")
+    def work() -> None: ...
+
+    async with app.worker():
+        late = await told(await work.using(queue="mial").enqueue())
+        assert 'no live worker serves its queue "mial"; did you mean "mail"?' in str(late)
+        assert (late.state, late.is_queue_served, late.is_kind_known) == ("ready", False, True)
+
+        async with App(dsn) as another:
+            misspelt = await another.job(queue="mail", name="wrok")(work.function).enqueue()
+            late = await told(misspelt)
+        assert 'no live worker knows its kind "wrok"; did you mean "work"?' in str(late)
+        assert (late.is_queue_served, late.is_kind_known) == (True, False)
+
+        served = await told(await work.using(delay="1h").enqueue())
+        assert "it is scheduled for" in str(served)
+        assert "it goes on, ask again later" in str(served)
+        assert (served.is_queue_served, served.is_kind_known) == (True, True)
+
+        await app.queues.pause("mail")
+        late = await told(await work.enqueue())
+        assert 'its queue "mail" is paused: resume it with app.queues.resume("mail")' in str(late)
+
+
+async def test_a_result_that_is_late_tells_that_its_job_runs(app: App) -> None:
+    begun, go = asyncio.Event(), asyncio.Event()
+
+    @app.job
+    async def work() -> None:
+        begun.set()
+        await go.wait()
+
+    async with app.worker():
+        handle = await work.enqueue()
+        await asyncio.wait_for(begun.wait(), 60)
+        late = await told(handle)
+        assert "it is running, attempt 1 of 20; it goes on, ask again later" in str(late)
+        assert (late.state, late.is_queue_served, late.is_kind_known) == ("running", None, None)
+        go.set()
+
+
+async def test_status_has_the_last_error_while_a_job_waits_to_be_tried_again(app: App) -> None:
+    @app.job(retry=Retry(backoff="1h"))
+    async def work() -> None:
+        raise ValueError("no such mailbox")
+
+    handle = await work.enqueue()
+    async with app.worker():
+        await until(lambda: has_failed(handle))
+        status = await handle.status()
+        assert status.error is not None
+        assert (status.error["type"], status.error["message"]) == ("ValueError", "no such mailbox")
+        assert (status.state, status.attempt, status.is_final) == ("scheduled", 1, False)
+        assert await asyncio.to_thread(handle.status_sync) == status
+        assert "UTC, its last error is ValueError: no such mailbox; it goes on" in str(await told(handle))
+
+
 async def test_a_wait_of_nothing_tells_what_has_ended(app: App) -> None:
     @app.job
     async def work() -> str:

@@ -60,24 +60,33 @@ def list_(
         click.echo(told_as_json([summary_of(row) for row in rows]))
     elif rows:
         heads = ("ID", "KIND", "STATE", "DONE", "STEP", "NEXT", "CREATED", "ERROR")
-        print_table(heads, [_line(row) for row in rows], flexible=("KIND", "STEP", "ERROR"))
+        print_table(heads, [_line(row) for row in rows], flexible=("KIND", "STEP", "NEXT", "ERROR"))
     else:
         narrowed = state is not None or kind is not None or before is not None
         click.echo("no flow fits" if narrowed else "no flow has begun: enqueue one, and let a worker run")
 
 
 def _line(row: FlowRow) -> tuple[str, ...]:
-    waits = row.until if row.state in ("waiting", "scheduled") else None
     return (
         str(row.job),
         row.kind,
         row.state,
         f"{row.done:,}",
         row.step or "",
-        distance(waits, row.now),
+        _next(row),
         distance(row.created_at, row.now),
         shown.short(summary_of(row).error),
     )
+
+
+def _next(row: FlowRow) -> str:
+    """`in 5m`; of one that waits, `for packed:42`, with the time when it goes on without that."""
+    if row.state not in ("waiting", "scheduled"):
+        return ""
+    time = distance(row.until, row.now)
+    if row.waits_for is None:
+        return time
+    return f"for {row.waits_for}" + (f", else {time}" if time else "")
 
 
 @flows.command()

@@ -23,8 +23,21 @@ class KnownNames(NamedTuple):
     kinds: list[str]
 
 
+class Service(NamedTuple):
+    """Who could run a job; `queues` and `kinds` are those of live workers."""
+
+    is_any_worker_alive: bool
+    is_queue_served: bool
+    is_kind_known: bool
+    is_served: bool
+    is_paused: bool
+    queues: list[str]
+    kinds: list[str]
+
+
 _UNSERVED = statement("unserved", Unserved, is_repeatable=True)
 _KNOWN = statement("known_names", KnownNames, is_repeatable=True)
+_SERVICE_OF = statement("service_of", Service, is_repeatable=True)
 
 
 def unserved(schema: Schema, *, now: datetime | None = None) -> Statement[Unserved]:
@@ -35,3 +48,8 @@ def unserved(schema: Schema, *, now: datetime | None = None) -> Statement[Unserv
 def known_names(schema: Schema, *, now: datetime | None = None) -> Statement[KnownNames]:
     """What live workers serve and know, to show what may have been meant."""
     return _KNOWN.with_params(schema, now=now)
+
+
+def service_of(schema: Schema, *, queue: str, kind: str, now: datetime | None = None) -> Statement[Service]:
+    """Whether live workers serve a queue and know a kind, and whether the queue is paused."""
+    return _SERVICE_OF.with_params(schema, queue=queue, kind=kind, now=now)

@@ -1,5 +1,7 @@
 -- A page of flows, newest first: those that have done something or wait, and those of the kinds in %(known)s that have not
 -- begun, if they are among the latest %(searched)s jobs. Only before %(before)s, of %(kind)s, in %(state)s, where given.
+-- Of one that waits to go on, `error` is the last, as in find.sql; `until` is when what it waits for is late at the latest, not
+-- when an event that it has refused is looked at again.
 -- Locks nothing. Begun flows are found by hopping through the primary key of checkpoint, one probe for each, so that it
 -- does not matter how many steps each of them has; no more than %(hops)s are found, and the states of no more than
 -- %(looks)s looked up.
@@ -38,7 +40,9 @@ with recursive begun as (
    limit %(limit)s::int
 )
 select p.id as job, p.kind, p.queue, p.state, p.attempt, p.max_attempts, p.created_at, p.finished_at,
-       c.done, s.name as step, w.waits_for, coalesce(w.until, p.run_at) as until, coalesce(p.error, e.error)::text as error,
+       c.done, s.name as step, w.waits_for,
+       case when e.kind = 'event' then e.until else coalesce(w.until, p.run_at) end as until,
+       coalesce(p.error, e.error, l.error)::text as error,
        statement_timestamp() as now
   from page p
  cross join lateral (select count(*) filter (where is_done)::int as done from {schema}.checkpoint where job = p.id) c
@@ -50,6 +54,14 @@ select p.id as job, p.kind, p.queue, p.state, p.attempt, p.max_attempts, p.creat
            (select min(coalesce(key, name)) from {schema}.wait where job = g.job) as waits_for
       from {schema}.waiting g where g.job = p.id offset 0) w on true
   left join lateral (
-    select error from {schema}.checkpoint
-     where job = p.id and kind = 'event' and not is_done and error is not null limit 1) e on p.state = 'waiting'
+    select c.error, c.kind, (select min(o.until) from {schema}.checkpoint o where o.job = p.id and not o.is_done) as until
+      from {schema}.checkpoint c
+     where c.job = p.id and not c.is_done and c.error is not null
+     order by c.kind <> 'event'
+     limit 1) e on p.state = 'waiting'
+  left join lateral (
+    select error from {schema}.ledger
+     where job = p.id and (outcome <> 'released' or error is not null)
+     order by run desc
+     limit 1) l on p.state in ('ready', 'scheduled')
  order by p.id desc
