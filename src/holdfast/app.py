@@ -98,7 +98,11 @@ class App(Decorators):
             self._connections,
             lambda: [kind.name for kind in self.kinds.values() if kind.style in ("flow", "machine")],
         )
-        self.queues = QueueOperators(self.schema, self._connections)
+        self.queues = QueueOperators(
+            self.schema,
+            self._connections,
+            lambda: {*self.slots, *(kind.policy.queue for kind in self.kinds.values())},
+        )
         self.dead = DeadLetterOperators(self.schema, self._connections)
         self.schedules = Schedules(self.schema, self._connections, self._check_scheduled)
 

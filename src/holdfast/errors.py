@@ -27,9 +27,11 @@ HoldfastError
 ├── ResultTimeout                the job whose result is wanted has not ended in time
 ├── StepFailed                   a step of a flow failed for good
 ├── StepNotFound                 a flow has done no step of that name
+├── NotAFlow                     the job is a plain one: operate it as a job
 ├── FlowNotFailed                only a flow that has failed can be resumed or retried
 ├── EventTimeout                 the event that a flow waited for did not come in time
 ├── FlowDiverged                 a flow takes another path than the one that was recorded
+├── QueueNotFound                no job, setting, schedule or worker knows a queue of that name
 ├── ScheduleNotFound             there is no schedule of that name, or no such scope of it
 ├── ScheduleConflict             the name belongs to a schedule of the other sort: declared, or stored
 ├── LeaseLost                    this run was taken away: nothing of it can be written any more
@@ -271,6 +273,15 @@ class StepNotFound(HoldfastError, LookupError):
         )
 
 
+class NotAFlow(HoldfastError, LookupError):
+    def __init__(self, job: int, kind: str, *, instead: str) -> None:
+        self.job, self.kind = job, kind
+        super().__init__(
+            f'job {job} is of kind "{kind}" and no flow: it has no step, and no flow of that kind is known; '
+            f"for a job use {instead}"
+        )
+
+
 class FlowNotFailed(HoldfastError):
     def __init__(self, flow: int, state: str) -> None:
         self.flow, self.state = flow, state
@@ -304,6 +315,15 @@ def _path(names: list[str]) -> str:
     """Both ends of it, if it is long: the error has to fit into a row."""
     shown = names if len(names) <= 20 else [*names[:5], "…", *names[-14:]]  # noqa: PLR2004  # see above
     return " → ".join(shown) or "nothing"
+
+
+class QueueNotFound(HoldfastError, LookupError):
+    def __init__(self, queue: str, *, near: str, advice: str) -> None:
+        self.queue = queue
+        super().__init__(
+            f'no job, setting, schedule or worker knows the queue "{queue}", so nothing was changed'
+            + (f"{near} Else {advice}" if near else f": {advice}")
+        )
 
 
 class ScheduleNotFound(HoldfastError, LookupError):

@@ -2,15 +2,17 @@
 with `_sync`. With `conn` it is part of your transaction.
 """
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from holdfast.app_connections import AppConnections
 from holdfast.domain.duration import duration
-from holdfast.errors import InvalidInput
+from holdfast.errors import InvalidInput, QueueNotFound
 from holdfast.postgres.conversation import Conversation, ask
 from holdfast.postgres.schema import Schema
 from holdfast.storage import operators
+from holdfast.worker.queue_choice import near
 
 Until = datetime | timedelta | str
 
@@ -48,25 +50,43 @@ Queues = list[QueueStatus]
 
 
 class QueueOperators:
-    def __init__(self, schema: Schema, connections: AppConnections) -> None:
+    """`named` are the queues that the app's own code names: known, also before their first job."""
+
+    def __init__(
+        self, schema: Schema, connections: AppConnections, named: Callable[[], Iterable[str]]
+    ) -> None:
         self._schema = schema
         self._connections = connections
+        self._named = named
 
     async def pause(
-        self, queue: str, *, note: str | None = None, until: Until | None = None, conn: object = None
+        self,
+        queue: str,
+        *,
+        note: str | None = None,
+        until: Until | None = None,
+        create: bool = False,
+        conn: object = None,
     ) -> QueueStatus:
         """Let no worker take jobs from a queue: for ever, until a time, or for a length such as "2h". What
-        runs goes on. Pausing again changes note and until.
+        runs goes on. Pausing again changes note and until. QueueNotFound if nothing knows a queue of that
+        name, unless you `create` it by this.
         """
-        return await self._connections.hold(self._pause(queue, note, until), conn)
+        return await self._connections.hold(self._pause(queue, note, until, create=create), conn)
 
     def pause_sync(
-        self, queue: str, *, note: str | None = None, until: Until | None = None, conn: object = None
+        self,
+        queue: str,
+        *,
+        note: str | None = None,
+        until: Until | None = None,
+        create: bool = False,
+        conn: object = None,
     ) -> QueueStatus:
-        return self._connections.hold_sync(self._pause(queue, note, until), conn)
+        return self._connections.hold_sync(self._pause(queue, note, until, create=create), conn)
 
     async def resume(self, queue: str, *, conn: object = None) -> bool:
-        """Let workers take from it again; whether it was paused."""
+        """Let workers take from it again; whether it was paused. QueueNotFound if nothing knows it."""
         return await self._connections.hold(self._resume(queue), conn)
 
     def resume_sync(self, queue: str, *, conn: object = None) -> bool:
@@ -85,12 +105,15 @@ class QueueOperators:
     ) -> Queues:
         return self._connections.hold_sync(self._list(after, limit), conn)
 
-    def _pause(self, queue: str, note: str | None, until: Until | None) -> Conversation[QueueStatus]:
+    def _pause(
+        self, queue: str, note: str | None, until: Until | None, *, create: bool
+    ) -> Conversation[QueueStatus]:
         moment = until if isinstance(until, datetime) else None
         length = None if until is None or moment is not None else duration(until, name="until")
-        paused = yield from ask(
-            operators.pause(self._schema, queue=queue, note=note, until=moment, length=length)
-        )
+        pausing = operators.pause(self._schema, queue=queue, note=note, until=moment, length=length)
+        if not create:
+            yield from self._check_known(queue, "pass create=True to pause it before its first job")
+        paused = yield from ask(pausing)
         if not paused:
             raise InvalidInput(f"until is {until}, which has passed: give a time to come, or a length")
         [row] = yield from ask(operators.queues(self._schema, name=queue))
@@ -98,7 +121,18 @@ class QueueOperators:
         return _status(row._replace(paused_at=at, paused_until=end, note=why))
 
     def _resume(self, queue: str) -> Conversation[bool]:
-        return bool((yield from ask(operators.resume(self._schema, queue=queue))))
+        if (yield from ask(operators.resume(self._schema, queue=queue))):
+            return True
+        yield from self._check_known(queue, "see app.queues.list() for those that there are")
+        return False
+
+    def _check_known(self, queue: str, advice: str) -> Conversation[None]:
+        named = set(self._named())
+        if queue in named:
+            return
+        [found] = yield from ask(operators.queue_known(self._schema, queue))
+        if not found.is_known:
+            raise QueueNotFound(queue, near=near(queue, named.union(found.names)), advice=advice)
 
     def _list(self, after: object, limit: int) -> Conversation[Queues]:
         if after is not None and not isinstance(after, QueueStatus):

@@ -243,6 +243,15 @@ def test_steps_that_are_done_are_only_forgotten_by_who_says_so(left: Left, capsy
     ]
 
 
+def test_a_plain_job_is_refused_with_what_to_use_for_jobs(left: Left, capsys: Captured) -> None:
+    child = next(step["child"] for step in answer(capsys, "show", str(left.failed))["steps"] if step["child"])
+    for verb in ("show", "resume", "retry", "cancel"):
+        assert main(["flows", verb, str(child)]) == 3
+        told = capsys.readouterr().err
+        assert f'job {child} is of kind "mail" and no flow' in told
+        assert "for a job use app." in told
+
+
 def test_what_cannot_be_done_is_said_with_an_exit_code(left: Left, capsys: Captured) -> None:
     assert main(["flows", "show", "999999"]) == 3
     assert main(["flows", "retry", str(left.failed), "--from", "ship"]) == 3

@@ -254,7 +254,9 @@ async def test_a_block_that_is_left_in_another_task_is_an_error(app: App, connec
 
 
 async def test_what_is_no_open_connection_is_refused_at_the_door(app: App, dsn: str) -> None:
-    with pytest.raises(WrongConnection, match="pass the connection that your transaction is open on"):
+    with pytest.raises(
+        WrongConnection, match=r"your transaction is open on, or OWN_TRANSACTION \(from holdfast"
+    ):
         app.using(conn=None)
     with pytest.raises(WrongConnection, match="a DSN has no transaction"):
         app.using(conn=dsn)

@@ -8,7 +8,7 @@ import pytest
 
 from face.looking import Observer
 from holdfast import App, Job, Retry
-from holdfast.errors import InvalidInput, JobEnded
+from holdfast.errors import InvalidInput, JobEnded, QueueNotFound
 from support.colours import both_colours
 
 
@@ -38,12 +38,48 @@ async def test_a_paused_queue_waits_until_it_is_resumed(app: App, work: Job[[int
     assert not await app.queues.resume("mail")
 
 
+@both_colours
+async def test_a_queue_that_nothing_knows_is_refused_with_the_name_that_was_meant(
+    app: App, work: Job[[int], int]
+) -> None:
+    for verb in (app.queues.pause, app.queues.resume):
+        with pytest.raises(QueueNotFound, match=r'the queue "mial", .* did you mean "mail"\?') as unknown:
+            await verb("mial")
+        assert unknown.value.queue == "mial"
+    for blocking in (app.queues.pause_sync, app.queues.resume_sync):
+        with pytest.raises(QueueNotFound, match=r'did you mean "mail"\?'):
+            blocking("mial")
+    assert await app.queues.list() == []
+    with pytest.raises(QueueNotFound, match=r"so nothing was changed: pass create=True to pause it before"):
+        await app.queues.pause("quite another")
+    assert (await app.queues.pause("mial", create=True)).is_paused
+    assert await app.queues.resume("mial")
+    assert not await app.queues.resume("mial"), "it has settings by now"
+
+
+async def test_a_queue_is_known_by_its_jobs_its_schedules_and_its_workers(
+    app: App, work: Job[[int], int], dsn: str
+) -> None:
+    await work.using(queue="ready").enqueue(1)
+    await work.using(queue="later", delay="1h").enqueue(1)
+    await app.schedules.put("nightly", work.using(queue="scheduled").call(1), every="1d")
+    ended = await work.using(queue="ended").enqueue(1)
+    async with app.worker(queues={"ended": 1}):
+        await ended.result("60s")
+    async with App(dsn) as stranger:
+        for queue in ("ready", "later", "scheduled", "ended"):
+            assert not await stranger.queues.resume(queue)
+            assert (await stranger.queues.pause(queue)).is_paused
+        with pytest.raises(QueueNotFound, match=r'did you mean "ready"\?'):
+            await stranger.queues.pause("raedy")
+
+
 def test_a_pause_may_have_an_end(blocking_app: App) -> None:
     for until in ("2h", timedelta(hours=2), datetime.now(UTC) + timedelta(hours=2)):
-        status = blocking_app.queues.pause_sync("mail", until=until)
+        status = blocking_app.queues.pause_sync("mail", until=until, create=True)
         assert status.paused_until is not None
     with pytest.raises(InvalidInput, match="which has passed"):
-        blocking_app.queues.pause_sync("late", until=datetime(2020, 1, 1, tzinfo=UTC))
+        blocking_app.queues.pause_sync("late", until=datetime(2020, 1, 1, tzinfo=UTC), create=True)
     with pytest.raises(InvalidInput, match="until"):
         blocking_app.queues.pause_sync("mail", until=5)  # type: ignore[arg-type]  # as an untyped caller may
     assert [queue.name for queue in blocking_app.queues.list_sync()] == ["mail"]
@@ -112,7 +148,7 @@ async def test_running_jobs_are_counted_by_queue(app: App) -> None:
 
 def test_a_pause_on_the_callers_transaction_is_rolled_back_with_it(blocking_app: App, dsn: str) -> None:
     with psycopg.connect(dsn) as connection:
-        assert blocking_app.queues.pause_sync("mail", conn=connection).is_paused
+        assert blocking_app.queues.pause_sync("mail", create=True, conn=connection).is_paused
         connection.rollback()
     assert blocking_app.queues.list_sync() == []
 

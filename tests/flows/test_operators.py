@@ -1,10 +1,12 @@
 """What operators see of flows, and do with them."""
 
+import re
+
 import pytest
 
 from flows.running import state_of, until_state, working
 from holdfast import App, Context, Done, Flow, Machine, Next, Retry, Step
-from holdfast.errors import FlowNotFailed, InvalidInput, JobEnded, JobNotFound, StepNotFound
+from holdfast.errors import FlowNotFailed, InvalidInput, JobEnded, JobNotFound, NotAFlow, StepNotFound
 from support.colours import both_colours
 from support.waiting import until
 
@@ -142,6 +144,58 @@ async def test_a_child_that_was_cancelled_is_not_shown_as_failed(app: App) -> No
     [child] = (await app.flows.show(handle.id)).children
     assert child.state == "cancelled"
     assert (child.error or {})["message"] == "sold out"
+
+
+@both_colours
+async def test_a_plain_job_is_not_taken_for_a_flow(app: App, dsn: str) -> None:
+    @app.job(retry=Retry(max_attempts=1))
+    async def mail() -> None:
+        raise ValueError("no such mailbox")
+
+    handle = await mail.enqueue()
+    async with working(app):
+        await until_state(app, handle.id, "failed")
+    async with App(dsn) as stranger:
+        for operators in (app.flows, stranger.flows):
+            for verb, instead in (
+                (operators.show, "app.handle({}).status()"),
+                (operators.resume, "app.dead.resume([{}])"),
+                (operators.retry, "app.dead.retry([{}])"),
+                (operators.cancel, "app.cancel([{}])"),
+            ):
+                with pytest.raises(NotAFlow, match=re.escape(instead.format(handle.id))) as plain:
+                    await verb(handle.id)
+                assert (plain.value.job, plain.value.kind) == (handle.id, "mail")
+            for blocking in (
+                operators.show_sync,
+                operators.resume_sync,
+                operators.retry_sync,
+                operators.cancel_sync,
+            ):
+                with pytest.raises(NotAFlow):
+                    blocking(handle.id)
+    assert (await handle.status()).state == "failed", "nothing was changed"
+
+
+async def test_a_flow_that_has_done_nothing_is_known_by_its_app_and_by_others_of_its_kind(
+    app: App, dsn: str
+) -> None:
+    @app.flow(retry=Retry(max_attempts=1))
+    async def order(flow: Flow, number: int) -> None:
+        if number == 0:
+            raise ValueError("before the first step")
+        await flow.step("reserve", lambda: None)
+
+    failed = await order.enqueue(0)
+    async with working(app):
+        await until_state(app, failed.id, "failed")
+        assert (await app.flows.show(failed.id)).steps == []
+        async with App(dsn) as stranger:
+            with pytest.raises(NotAFlow):
+                await stranger.flows.show(failed.id)
+            await (await order.enqueue(1)).result(timeout="60s")
+            assert (await stranger.flows.show(failed.id)).state == "failed"
+            await stranger.flows.resume(failed.id)
 
 
 async def test_a_failed_flow_is_resumed_where_it_stopped(shop: Shop, app: App) -> None:

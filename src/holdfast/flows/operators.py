@@ -2,16 +2,18 @@
 and blocking with `_sync`; with `conn` it is part of the caller's transaction.
 """
 
+import json
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from holdfast.errors import Conflict, FlowNotFailed, InvalidInput, JobNotFound, StepNotFound
-from holdfast.flows.records import FlowRecord, FlowSummary, record_of, summary_of
+from holdfast.domain.job import check_text
+from holdfast.errors import Conflict, FlowNotFailed, InvalidInput, JobNotFound, NotAFlow, StepNotFound
+from holdfast.flows.records import FlowRecord, FlowSummary, is_machine_args, record_of, summary_of
 from holdfast.postgres.conversation import Conversation, Holder, ask
 from holdfast.postgres.schema import Schema
 from holdfast.postgres.statement import Statement
-from holdfast.storage.flows_shown import FlowRow, flows, retry_from, steps
-from holdfast.storage.operators import cancel, find, history, resume_dead, retry_dead
+from holdfast.storage.flows_shown import FlowRow, flows, is_flow, retry_from, steps
+from holdfast.storage.operators import Found, cancel, find, history, resume_dead, retry_dead
 from holdfast.worker.cancel_log import log_cancelled
 
 # Named out here: inside the class, `list` is the verb.
@@ -56,35 +58,35 @@ class FlowOperators:
 
     async def show(self, flow: int, *, conn: object = None) -> FlowRecord:
         """One flow in full: its steps, waits, children and history. JobNotFound if there is none."""
-        return await self._holder.hold(_show(self._schema, flow), conn)
+        return await self._holder.hold(self._show(flow), conn)
 
     def show_sync(self, flow: int, *, conn: object = None) -> FlowRecord:
-        return self._holder.hold_sync(_show(self._schema, flow), conn)
+        return self._holder.hold_sync(self._show(flow), conn)
 
     async def resume(self, flow: int, *, conn: object = None) -> None:
         """Let a flow that has failed go on where it stopped, with one more attempt. FlowNotFailed if it has
         not.
         """
-        await self._holder.hold(_resume(self._schema, flow), conn)
+        await self._holder.hold(self._resume(flow), conn)
 
     def resume_sync(self, flow: int, *, conn: object = None) -> None:
-        self._holder.hold_sync(_resume(self._schema, flow), conn)
+        self._holder.hold_sync(self._resume(flow), conn)
 
     async def retry(self, flow: int, *, from_step: str | None = None, conn: object = None) -> None:
         """Let a flow that has failed forget what it did from a step on, or all of it, and go on from there
         with all attempts. StepNotFound if it has done no such step.
         """
-        await self._holder.hold(_retry(self._schema, flow, from_step), conn)
+        await self._holder.hold(self._retry(flow, from_step), conn)
 
     def retry_sync(self, flow: int, *, from_step: str | None = None, conn: object = None) -> None:
-        self._holder.hold_sync(_retry(self._schema, flow, from_step), conn)
+        self._holder.hold_sync(self._retry(flow, from_step), conn)
 
     async def cancel(self, flow: int, *, reason: str = CANCELLED, conn: object = None) -> str:
         """End a flow and its open children: cancelled, requested (it runs), final or busy."""
-        return await self._holder.hold(_cancel(self._schema, flow, reason), conn)
+        return await self._holder.hold(self._cancel(flow, reason), conn)
 
     def cancel_sync(self, flow: int, *, reason: str = CANCELLED, conn: object = None) -> str:
-        return self._holder.hold_sync(_cancel(self._schema, flow, reason), conn)
+        return self._holder.hold_sync(self._cancel(flow, reason), conn)
 
     def _list(
         self, kind: str | None, state: str | None, before: int | None, limit: int
@@ -95,29 +97,56 @@ class FlowOperators:
         known = tuple(self._kinds())
         return _page(flows(self._schema, kind=kind, known=known, state=state, before=before, limit=limit))
 
+    def _show(self, flow: int) -> Conversation[FlowRecord]:
+        found = yield from self._found(flow, f"app.handle({flow}).status()")
+        return (yield from _record(self._schema, found))
+
+    def _resume(self, flow: int) -> Conversation[None]:
+        yield from self._found(flow, f"app.dead.resume([{flow}])")
+        answers = yield from resume_dead(self._schema, [flow])
+        yield from _check_taken_up(self._schema, flow, answers[flow])
+
+    def _retry(self, flow: int, step: str | None) -> Conversation[None]:
+        found = yield from self._found(flow, f"app.dead.retry([{flow}])")
+        yield from _retry(self._schema, found, step)
+
+    def _cancel(self, flow: int, reason: str) -> Conversation[str]:
+        check_text("reason", reason)
+        yield from self._found(flow, f"app.cancel([{flow}])")
+        on_ended = partial(log_cancelled, reason)
+        answers = yield from cancel(self._schema, [flow], reason=reason, on_ended=on_ended)
+        if answers[flow] == "unknown":
+            raise JobNotFound(flow)
+        return answers[flow]
+
+    def _found(self, flow: int, instead: str) -> Conversation[Found]:
+        """The flow; a plain job is refused, with what to use `instead`."""
+        found = yield from ask(find(self._schema, flow))
+        if not found:
+            raise JobNotFound(flow)
+        kind = found[0].kind
+        if kind not in set(self._kinds()) and not is_machine_args(json.loads(found[0].args)):
+            [is_one] = yield from ask(is_flow(self._schema, flow, kind))
+            if not is_one:
+                raise NotAFlow(flow, kind, instead=instead)
+        return found[0]
+
 
 def _page(asked: Statement[FlowRow]) -> Conversation[ManyFlows]:
     return [summary_of(row) for row in (yield from ask(asked))]
 
 
-def _show(schema: Schema, flow: int) -> Conversation[FlowRecord]:
-    found = yield from ask(find(schema, flow))
-    if not found:
-        raise JobNotFound(flow)
-    rows = yield from ask(steps(schema, flow))
-    ledger = yield from ask(history(schema, flow))
-    return record_of(found[0], rows, ledger)
+def _record(schema: Schema, found: Found) -> Conversation[FlowRecord]:
+    rows = yield from ask(steps(schema, found.job))
+    ledger = yield from ask(history(schema, found.job))
+    return record_of(found, rows, ledger)
 
 
-def _resume(schema: Schema, flow: int) -> Conversation[None]:
-    answers = yield from resume_dead(schema, [flow])
-    yield from _check_taken_up(schema, flow, answers[flow])
-
-
-def _retry(schema: Schema, flow: int, step: str | None) -> Conversation[None]:
+def _retry(schema: Schema, found: Found, step: str | None) -> Conversation[None]:
     """A machine that has not left its first step has nothing stored: from there is from the start."""
+    flow = found.job
     if step is not None:
-        record = yield from _show(schema, flow)
+        record = yield from _record(schema, found)
         is_first = record.is_machine and record.args.get("step") == step == record.steps[0].name
         if not (is_first and len(record.steps) == 1):
             answer = yield from retry_from(schema, flow, step)
@@ -144,10 +173,3 @@ def _check_taken_up(schema: Schema, flow: int, answer: str) -> Conversation[None
     if found[0].state == "failed":
         raise Conflict(f"flow {flow} is being changed by somebody else: try again")
     raise FlowNotFailed(flow, found[0].state)
-
-
-def _cancel(schema: Schema, flow: int, reason: str) -> Conversation[str]:
-    answer = (yield from cancel(schema, [flow], reason=reason, on_ended=partial(log_cancelled, reason)))[flow]
-    if answer == "unknown":
-        raise JobNotFound(flow)
-    return answer

@@ -118,9 +118,14 @@ def summary_of(row: FlowRow) -> FlowSummary:
     )
 
 
+def is_machine_args(args: dict[str, Any]) -> bool:
+    """Whether a job's arguments are those of a machine that has not left its first step."""
+    return args.keys() == {"step", "fields"}
+
+
 def record_of(found: Found, rows: Sequence[StepRow], ledger: Sequence[LedgerEntry]) -> FlowRecord:
     args: dict[str, Any] = json.loads(found.args)
-    is_machine = any(row.kind == _STATE for row in rows) or (not rows and args.keys() == {"step", "fields"})
+    is_machine = any(row.kind == _STATE for row in rows) or (not rows and is_machine_args(args))
     steps = [_step(row, found) for row in rows]
     if is_machine and not steps:
         steps = [_first_step(args, found)]

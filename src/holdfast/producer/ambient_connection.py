@@ -33,6 +33,11 @@ class AmbientConnection:
     __slots__ = ("_app", "_conn", "_outer", "_place", "_token")
 
     def __init__(self, app: object, conn: object) -> None:
+        if conn is None:
+            raise WrongConnection(
+                "app.using(conn=None) names no connection: pass the connection that your transaction is open "
+                "on, or OWN_TRANSACTION (from holdfast) for what is to be committed by itself"
+            )
         if conn is not OWN_TRANSACTION:
             check_known(conn)
         self._app = app

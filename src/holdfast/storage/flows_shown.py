@@ -49,6 +49,7 @@ class StepRow(NamedTuple):
 
 
 _LIST = statement("flow_list", FlowRow, is_repeatable=True)
+_IS_FLOW = statement("flow_is", bool, is_repeatable=True)
 _SHOW = statement("flow_show", StepRow, is_repeatable=True)
 _REWIND = statement("flow_rewind", str)
 
@@ -81,6 +82,11 @@ def flows(
         hops=limit + 100 if kind is None and state is None else SEARCHED,
         looks=limit if state is None else SEARCHED,
     )
+
+
+def is_flow(schema: Schema, job: int, kind: str) -> Statement[bool]:
+    """Whether a job is a flow, by what it and others of its kind have stored."""
+    return _IS_FLOW.with_params(schema, job=job, kind=kind, hops=SEARCHED)
 
 
 def steps(schema: Schema, job: int) -> Statement[StepRow]:

@@ -60,6 +60,11 @@ class QueueRow(NamedTuple):
     oldest_age: timedelta | None
 
 
+class QueueKnown(NamedTuple):
+    is_known: bool
+    names: list[str]
+
+
 class DeadJob(NamedTuple):
     job: int
     kind: str
@@ -116,6 +121,7 @@ _REPRIORITISE = statement("reprioritise", Answered)
 _PAUSE = statement("pause", Paused)
 _RESUME = statement("resume", str)
 _QUEUE_LIST = statement("queue_list", QueueRow, is_repeatable=True)
+_QUEUE_KNOWN = statement("queue_known", QueueKnown, is_repeatable=True)
 _DEAD_LIST = statement("dead_list", DeadJob, is_repeatable=True)
 _DEAD_TO_READY = statement("dead_to_ready", Answered)
 _DEAD_PURGE = statement("dead_purge", int)
@@ -295,6 +301,12 @@ def queues(
             check_name("queue", given)
     check_limit(limit)
     return _QUEUE_LIST.with_params(schema, name=name, after=after, limit=limit, cap=cap, now=now)
+
+
+def queue_known(schema: Schema, queue: str, *, searched: int = 10_000) -> Statement[QueueKnown]:
+    """Whether a setting, worker, schedule or job knows a queue, and the names of others."""
+    check_name("queue", queue)
+    return _QUEUE_KNOWN.with_params(schema, queue=queue, searched=searched)
 
 
 def dead_jobs(
