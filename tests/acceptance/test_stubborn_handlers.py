@@ -9,7 +9,7 @@ import pytest
 from acceptance.books import Books
 from acceptance.inside import NO_MORE, ONCE_MORE, ledger, working
 from holdfast import App, Context
-from holdfast.postgres.blocking import BlockingDatabase
+from holdfast.postgres.blocking_database import BlockingDatabase
 from holdfast.postgres.conversation import hold_blocking
 from holdfast.storage.chores import rescue_overdue
 from support.engine import SCHEMA

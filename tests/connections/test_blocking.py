@@ -11,7 +11,7 @@ import pytest
 
 from connections.colours import BACKEND, asking
 from holdfast.errors import DatabaseClosed
-from holdfast.postgres.blocking import BlockingDatabase
+from holdfast.postgres.blocking_database import BlockingDatabase
 from holdfast.postgres.options import PoolOptions
 
 
@@ -63,7 +63,7 @@ def test_a_dedicated_connection_is_the_callers(dsn: str) -> None:
 
 FORK = """
 import os, sys
-from holdfast.postgres.blocking import BlockingDatabase
+from holdfast.postgres.blocking_database import BlockingDatabase
 from holdfast.postgres.statement import Statement
 
 backend = Statement("backend", "select pg_backend_pid()", {}, int)
@@ -90,7 +90,7 @@ def test_a_child_has_connections_of_its_own_and_leaves_the_parents_alone(dsn: st
 
 FORGOTTEN = """
 import sys
-from holdfast.postgres.blocking import BlockingDatabase
+from holdfast.postgres.blocking_database import BlockingDatabase
 from holdfast.postgres.statement import Statement
 BlockingDatabase(sys.argv[1]).run(Statement("x", "select 1", {}, int))
 kept = BlockingDatabase(sys.argv[1])

@@ -10,9 +10,9 @@ from psycopg.pq import TransactionStatus
 from connections.colours import BACKEND
 from connections.conftest import Observer
 from holdfast.errors import ConnectionLost
-from holdfast.postgres.blocking import BlockingDatabase
+from holdfast.postgres.blocking_database import BlockingDatabase
 from holdfast.postgres.database import Database
-from holdfast.postgres.line import Line
+from holdfast.postgres.listening_connection import ListeningConnection
 from holdfast.postgres.options import PoolOptions
 
 
@@ -104,7 +104,9 @@ async def test_a_lost_line_gives_up_its_socket_at_once(dsn: str, observer: Obser
         stirred = asyncio.Event()
         number = connection.fileno()
         loop = asyncio.get_running_loop()
-        line = Line(connection, lambda *_: None, stirred=stirred, patience=database.settings.pool_timeout)
+        line = ListeningConnection(
+            connection, lambda *_: None, stirred=stirred, patience=database.settings.pool_timeout
+        )
         assert await observer.terminate() >= 1
         with pytest.raises(ConnectionLost):
             await line.until(lambda: False)

@@ -10,13 +10,13 @@ from connections.colours import BACKEND, Colour, asking, entered, opened
 from connections.conftest import Observer
 from holdfast.errors import ConnectionFailed, ConnectionLost
 from holdfast.postgres.availability import Availability
-from holdfast.postgres.blocking import BlockingDatabase
+from holdfast.postgres.blocking_database import BlockingDatabase
 from holdfast.postgres.database import Database
 from holdfast.postgres.dsn import Dsn
 from holdfast.postgres.embedded import EmbeddedServer
 from holdfast.postgres.embedded.postmaster import StopMode
 from holdfast.postgres.options import PoolOptions
-from holdfast.postgres.pooler import Pooler
+from holdfast.postgres.pooler_detection import PoolerMode
 from support.proxy import Proxy
 from support.servers import restart, start_again, stop_now
 from support.waiting import until
@@ -149,7 +149,7 @@ async def test_a_pooler_that_lets_clients_in_while_its_server_is_away_is_one_out
     async with Proxy.before(dsn) as proxy:
         front = Dsn.parse(proxy.dsn(dsn))
         together = Availability.of(front)
-        together.behind(Pooler.TRANSACTION_POOLER)
+        together.behind(PoolerMode.TRANSACTION_POOLER)
         kind = Database if colour == "async" else BlockingDatabase
         options = PoolOptions(pool_timeout="3s", pool_max_conns=2)
         async with entered(kind(front, options, availability=together)) as database:

@@ -8,7 +8,7 @@ from connections.colours import BACKEND, Colour, asking, entered
 from connections.conftest import Observer
 from holdfast.errors import ConnectionFailed
 from holdfast.postgres.availability import Availability
-from holdfast.postgres.blocking import BlockingDatabase
+from holdfast.postgres.blocking_database import BlockingDatabase
 from holdfast.postgres.database import Database
 from holdfast.postgres.dsn import Dsn
 from holdfast.postgres.options import PoolOptions

@@ -9,10 +9,10 @@ import pytest
 
 from connections.colours import BACKEND, Colour, asking, opened
 from connections.conftest import Observer
-from holdfast.postgres.blocking import BlockingDatabase
+from holdfast.postgres.blocking_database import BlockingDatabase
 from holdfast.postgres.database import Database
 from holdfast.postgres.options import PoolOptions
-from holdfast.postgres.pooler import Pooler, find_pooler
+from holdfast.postgres.pooler_detection import PoolerMode, find_pooler
 from support.pgbouncer import pgbouncer
 
 
@@ -20,7 +20,7 @@ async def test_a_direct_connection_is_recognised_and_says_nothing(
     colour: Colour, dsn: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with opened(colour, dsn) as database:
-        assert database.it.pooler is Pooler.DIRECT
+        assert database.it.pooler is PoolerMode.DIRECT
     assert not caplog.records
 
 
@@ -32,10 +32,10 @@ async def test_transaction_mode_is_recognised_whatever_the_pool(
     dsn: str, pool_size: int, round_robin: bool
 ) -> None:
     with pgbouncer(dsn, "transaction", pool_size=pool_size, round_robin=round_robin) as front:
-        assert await find_pooler(front) is Pooler.TRANSACTION_POOLER
+        assert await find_pooler(front) is PoolerMode.TRANSACTION_POOLER
         async with _traffic(front, pool_size):
             for _ in range(10):
-                assert await find_pooler(front) is Pooler.TRANSACTION_POOLER
+                assert await find_pooler(front) is PoolerMode.TRANSACTION_POOLER
 
 
 @pytest.mark.machine
@@ -43,9 +43,9 @@ async def test_transaction_mode_is_recognised_whatever_the_pool(
 async def test_session_mode_is_recognised(dsn: str) -> None:
     with pgbouncer(dsn, "session") as front:
         for _ in range(5):
-            assert await find_pooler(front) is Pooler.SESSION_POOLER
+            assert await find_pooler(front) is PoolerMode.SESSION_POOLER
         async with _traffic(front, 3):
-            assert await find_pooler(front) is Pooler.SESSION_POOLER
+            assert await find_pooler(front) is PoolerMode.SESSION_POOLER
 
 
 @pytest.mark.machine
@@ -53,7 +53,7 @@ async def test_session_mode_is_recognised(dsn: str) -> None:
 async def test_without_a_backend_for_a_second_client_the_safe_side_is_taken_in_time(dsn: str) -> None:
     with pgbouncer(dsn, "session", pool_size=1) as front:
         async with asyncio.timeout(20):
-            assert await find_pooler(front) is Pooler.TRANSACTION_POOLER
+            assert await find_pooler(front) is PoolerMode.TRANSACTION_POOLER
 
 
 @pytest.mark.machine
@@ -127,9 +127,9 @@ async def test_a_transaction_pooler_is_mentioned_once(
 async def test_both_databases_know_their_pooler(dsn: str) -> None:
     with pgbouncer(dsn, "session") as front:
         async with Database(front) as database:
-            assert database.pooler is Pooler.SESSION_POOLER
+            assert database.pooler is PoolerMode.SESSION_POOLER
         blocking = BlockingDatabase(front)
-        assert await asyncio.to_thread(lambda: blocking.pooler) is Pooler.SESSION_POOLER
+        assert await asyncio.to_thread(lambda: blocking.pooler) is PoolerMode.SESSION_POOLER
         await asyncio.to_thread(blocking.close)
 
 

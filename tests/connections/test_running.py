@@ -17,7 +17,7 @@ from holdfast.errors import (
     PoolTimeout,
     StatementFailed,
 )
-from holdfast.postgres.blocking import BlockingDatabase
+from holdfast.postgres.blocking_database import BlockingDatabase
 from holdfast.postgres.database import Database
 from holdfast.postgres.options import PoolOptions
 from holdfast.postgres.statement import Statement

@@ -3,7 +3,7 @@
 import psycopg
 import pytest
 
-from holdfast.postgres.blocking import BlockingDatabase
+from holdfast.postgres.blocking_database import BlockingDatabase
 from holdfast.postgres.database import Database
 from holdfast.postgres.statement import Statement
 from support.pgbouncer import pgbouncer

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from holdfast.errors import ConnectionFailed
-from holdfast.postgres.blocking import BlockingDatabase
+from holdfast.postgres.blocking_database import BlockingDatabase
 from holdfast.postgres.database import Database
 
 

@@ -15,8 +15,8 @@ from holdfast.errors import (
     ServerUnable,
     StatementFailed,
 )
-from holdfast.postgres.repeat import Repeats
 from holdfast.postgres.sqlstate import LOST, Failure, Meaning, meaning
+from holdfast.postgres.statement_retries import Repeats
 from holdfast.postgres.translate import translate
 
 

@@ -22,7 +22,7 @@ from holdfast.errors import (
     StatementFailed,
     WrongConnection,
 )
-from holdfast.postgres.blocking import BlockingDatabase
+from holdfast.postgres.blocking_database import BlockingDatabase
 from holdfast.postgres.borrowed import run_on, run_on_blocking
 from holdfast.postgres.conversation import hold, hold_blocking
 from holdfast.postgres.database import Database

@@ -11,8 +11,8 @@ import psycopg
 import pytest
 
 from holdfast.errors import ConnectionLost
-from holdfast.postgres.line import Line
 from holdfast.postgres.listener import Listener
+from holdfast.postgres.listening_connection import ListeningConnection
 from listener.hearing import BOUND, Dialer, Ear, a_listener, ready
 from support.proxy import Proxy
 from support.waiting import block_until, until
@@ -89,7 +89,7 @@ async def test_what_is_read_together_with_the_reply_to_a_statement_is_delivered(
         line.close()
 
 
-def until_received(line: Line, content: bytes) -> None:
+def until_received(line: ListeningConnection, content: bytes) -> None:
     """Block until the operating system holds this for the connection."""
     with socket.socket(fileno=os.dup(line._socket)) as peeking:
         block_until(lambda: content in _peek(peeking), f"{content!r} arrives", within=BOUND)
@@ -134,8 +134,10 @@ async def test_a_server_that_hangs_up_is_quoted(dsn: str, sender: psycopg.AsyncC
         line.close()
 
 
-async def a_line(dsn: str, heard: list[str], *, patience: timedelta = timedelta(seconds=20)) -> Line:
+async def a_line(
+    dsn: str, heard: list[str], *, patience: timedelta = timedelta(seconds=20)
+) -> ListeningConnection:
     connection: psycopg.AsyncConnection[Any] = await psycopg.AsyncConnection.connect(dsn)
-    return Line(
+    return ListeningConnection(
         connection, lambda _, payload: heard.append(payload), stirred=asyncio.Event(), patience=patience
     )

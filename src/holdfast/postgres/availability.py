@@ -10,7 +10,7 @@ from weakref import WeakSet
 
 from holdfast.errors import ConnectionFailed, PoolTimeout
 from holdfast.postgres.dsn import Dsn
-from holdfast.postgres.pooler import Pooler, tell
+from holdfast.postgres.pooler_detection import PoolerMode, tell
 
 logger = logging.getLogger("holdfast.postgres")
 
@@ -48,7 +48,7 @@ class Availability:
         self._lost_at: float | None = None
         self._last_loss = float("-inf")
         self._last_noted = float("-inf")
-        self._pooler: Pooler | None = None
+        self._pooler: PoolerMode | None = None
         self._on_silence: WeakSet[Silenced] = WeakSet()
         self.reason = ""
 
@@ -83,11 +83,11 @@ class Availability:
             pool.silent_since(since)
 
     @property
-    def pooler(self) -> Pooler | None:
+    def pooler(self) -> PoolerMode | None:
         """What one pool has found between us and Postgres, so that the others need not look."""
         return self._pooler
 
-    def behind(self, pooler: Pooler) -> None:
+    def behind(self, pooler: PoolerMode) -> None:
         """What was found between us and Postgres."""
         if pooler is not self._pooler:
             self._pooler = pooler

@@ -17,14 +17,14 @@ from holdfast.postgres.availability import CHECK_SECONDS, Availability, quieten_
 from holdfast.postgres.dsn import Dsn
 from holdfast.postgres.options import PoolOptions, PoolSettings
 from holdfast.postgres.pool import Pool
-from holdfast.postgres.pooled import PooledConnection
-from holdfast.postgres.pooler import Pooler, find_pooler
-from holdfast.postgres.repeat import Tries
-from holdfast.postgres.replies import replies_within
+from holdfast.postgres.pooled_connection import PooledConnection
+from holdfast.postgres.pooler_detection import PoolerMode, find_pooler
+from holdfast.postgres.reply_timeouts import replies_within
 from holdfast.postgres.rows import the_one
-from holdfast.postgres.session import SessionSettings
+from holdfast.postgres.session_settings import SessionSettings
 from holdfast.postgres.sqlstate import meaning
 from holdfast.postgres.statement import Statement
+from holdfast.postgres.statement_retries import Tries
 from holdfast.postgres.translate import connection_failed, translate, translated
 
 T = TypeVar("T")
@@ -39,7 +39,7 @@ class Database:
         jobs = await database.run(statement)
     """
 
-    pooler: Pooler
+    pooler: PoolerMode
     """What sits between us and Postgres; known once it is open."""
 
     def __init__(

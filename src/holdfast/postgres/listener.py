@@ -19,8 +19,8 @@ import psycopg
 from holdfast.domain.backoff import Exponential
 from holdfast.domain.duration import compact
 from holdfast.errors import ConnectionFailed, DatabaseError, StatementFailed
-from holdfast.postgres.line import Line
-from holdfast.postgres.listener_health import ListenerHealth, Standing
+from holdfast.postgres.listener_health import ListenerHealth, ListenerState
+from holdfast.postgres.listening_connection import ListeningConnection
 from holdfast.postgres.subscriptions import Callback, Subscription, Subscriptions
 
 Connect = Callable[[], Awaitable[psycopg.AsyncConnection[Any]]]
@@ -74,7 +74,7 @@ class Listener:
         self._doubted_at = float("-inf")
         self._stirred = asyncio.Event()
         self._subscriptions = Subscriptions(self._stirred)
-        self._standing = Standing()
+        self._state = ListenerState()
         self._in_force: set[str] = set()
         self._refusals: dict[str, _Refusal] = {}
         # One name for all proofs: a pooler's backend keeps a LISTEN that it was handed.
@@ -91,7 +91,7 @@ class Listener:
 
         listener = cls(never)
         listener._connect = None
-        listener._standing = Standing(reason)
+        listener._state = ListenerState(reason)
         return listener
 
     async def __aenter__(self) -> Self:
@@ -106,7 +106,7 @@ class Listener:
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait({self._task})
-            self._standing.left()
+            self._state.left()
 
     def subscribe(self, channel: str, callback: Callback) -> Subscription:
         """Call back with each `Notified` and `Gap`, from the event loop, so quickly and without waiting."""
@@ -126,10 +126,10 @@ class Listener:
     @property
     def health(self) -> ListenerHealth:
         return ListenerHealth(
-            is_listening=self._standing.is_listening,
-            since=self._standing.since,
-            reconnects=self._standing.reconnects,
-            last_error=self._standing.last_error,
+            is_listening=self._state.is_listening,
+            since=self._state.since,
+            reconnects=self._state.reconnects,
+            last_error=self._state.last_error,
             wanted=frozenset(self._subscriptions.channels),
             in_force=frozenset(self._in_force),
         )
@@ -140,12 +140,12 @@ class Listener:
             try:
                 await self._session(connect)
             except _Unheard as error:
-                self._standing.lost(error)
+                self._state.lost(error)
                 delay = self._verify_again
             except Exception as error:  # noqa: BLE001 - whatever it is, it is reported, and the next try is due
                 # A connection that is cut again and again right after it is made counts as failing.
-                failures = 1 if self._standing.has_listened_for(self._backoff.cap) else failures + 1
-                self._standing.lost(error)
+                failures = 1 if self._state.has_listened_for(self._backoff.cap) else failures + 1
+                self._state.lost(error)
                 delay = self._delay(failures)
             await asyncio.sleep(delay.total_seconds())
 
@@ -155,7 +155,7 @@ class Listener:
                 if self._verify:
                     await self._prove(line, connect)
                 await self._settle(line)
-                self._standing.found()
+                self._state.found()
                 while True:
                     self._subscriptions.open(self._in_force)
                     await self._attend(line)
@@ -167,19 +167,19 @@ class Listener:
     @asynccontextmanager
     async def _line(
         self, connect: Connect, deliver: Callable[[str, str], None], stirred: asyncio.Event
-    ) -> AsyncIterator[Line]:
+    ) -> AsyncIterator[ListeningConnection]:
         try:
             async with asyncio.timeout(self._connect_timeout.total_seconds()):
                 connection = await connect()
         except TimeoutError:
             raise ConnectionFailed(f"no connection within {compact(self._connect_timeout)}") from None
-        line = Line(connection, deliver, stirred=stirred, patience=self._ping_timeout)
+        line = ListeningConnection(connection, deliver, stirred=stirred, patience=self._ping_timeout)
         try:
             yield line
         finally:
             line.close()
 
-    async def _prove(self, line: Line, connect: Connect) -> None:
+    async def _prove(self, line: ListeningConnection, connect: Connect) -> None:
         """Hear a notification of our own, sent from elsewhere: a pooler may answer LISTEN and forget it.
 
         A pooler hands on what comes together with a reply, to whoever asked: so the sender has another
@@ -197,7 +197,7 @@ class Listener:
             raise _Unheard("notifications do not arrive (a transaction-mode pooler?)")
         await line.unlisten([self._probe])
 
-    async def _settle(self, line: Line) -> None:
+    async def _settle(self, line: ListeningConnection) -> None:
         """Make what is in force what is wanted; both may change while Postgres is being asked."""
         while True:
             wanted = set(self._subscriptions.channels)
@@ -212,7 +212,7 @@ class Listener:
             if missing:
                 await self._listen(line, missing)
 
-    async def _listen(self, line: Line, channels: set[str]) -> None:
+    async def _listen(self, line: ListeningConnection, channels: set[str]) -> None:
         try:
             await line.listen(channels)
         except StatementFailed as error:
@@ -225,20 +225,20 @@ class Listener:
             self._in_force |= channels
             for channel in channels & self._refusals.keys():
                 del self._refusals[channel]
-                self._standing.accepted(channel)
+                self._state.accepted(channel)
 
     def _refuse(self, channel: str, error: StatementFailed) -> None:
         before = self._refusals.get(channel)
         failures = before.failures + 1 if before else 1
         retry_at = asyncio.get_running_loop().time() + self._delay(failures).total_seconds()
         self._refusals[channel] = _Refusal(failures, retry_at)
-        self._standing.refused(channel, error, is_news=before is None)
+        self._state.refused(channel, error, is_news=before is None)
 
     def _is_due(self, channel: str) -> bool:
         refusal = self._refusals.get(channel)
         return refusal is None or refusal.retry_at <= asyncio.get_running_loop().time()
 
-    async def _attend(self, line: Line) -> None:
+    async def _attend(self, line: ListeningConnection) -> None:
         """Deliver until something else is to be done; after a silence make sure that the server is there."""
         ping_at = line.heard_at + self._ping_interval.total_seconds()
         if line.heard_at < self._doubted_at:

@@ -36,7 +36,7 @@ class ListenerHealth:
         return self.is_listening and not self.missing
 
 
-class Standing:
+class ListenerState:
     """Says each loss and each recovery once, however many tries lie between them."""
 
     def __init__(self, last_error: str | None = None) -> None:

@@ -27,11 +27,11 @@ from holdfast.postgres.availability import (
 )
 from holdfast.postgres.lenient_rows import UNREADABLE, read_leniently
 from holdfast.postgres.options import PoolSettings
-from holdfast.postgres.pooled import PooledConnection
+from holdfast.postgres.pooled_connection import PooledConnection
 from holdfast.postgres.read_only import is_read_only
-from holdfast.postgres.replies import Ear, Patience, replies_within
+from holdfast.postgres.reply_timeouts import Ear, Patience, replies_within
 from holdfast.postgres.rows import has_rows
-from holdfast.postgres.session import Life, SessionSettings
+from holdfast.postgres.session_settings import Life, SessionSettings
 from holdfast.postgres.sqlstate import meaning
 from holdfast.postgres.translate import NoReply, one_line
 

@@ -17,7 +17,7 @@ from psycopg.rows import TupleRow
 
 from holdfast.errors import DatabaseClosed, InvalidInput
 from holdfast.postgres.database import Database, Transaction
-from holdfast.postgres.pooled import PooledConnection
+from holdfast.postgres.pooled_connection import PooledConnection
 
 T = TypeVar("T")
 

@@ -6,7 +6,7 @@ import threading
 import time
 
 from holdfast.errors import DatabaseClosed, DatabaseError
-from holdfast.postgres.blocking import BlockingDatabase
+from holdfast.postgres.blocking_database import BlockingDatabase
 from holdfast.postgres.failure_log import FailureLog
 from holdfast.postgres.schema import Schema
 from holdfast.producer.nearby_workers import NearbyWorkers

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from holdfast.domain.job import NewJob
 from holdfast.domain.schema_version import judge
 from holdfast.postgres.availability import Availability
-from holdfast.postgres.blocking import BlockingDatabase
+from holdfast.postgres.blocking_database import BlockingDatabase
 from holdfast.postgres.conversation import hold_blocking
 from holdfast.postgres.database import Database
 from holdfast.postgres.dsn import Dsn

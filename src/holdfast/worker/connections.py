@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from holdfast.postgres.availability import Availability
-from holdfast.postgres.blocking import BlockingDatabase
+from holdfast.postgres.blocking_database import BlockingDatabase
 from holdfast.postgres.database import Database
 from holdfast.postgres.dsn import Dsn
 from holdfast.postgres.options import PoolOptions

@@ -14,7 +14,7 @@ from time import monotonic
 
 from holdfast.domain.transition import Release
 from holdfast.errors import DatabaseError
-from holdfast.postgres.blocking import BlockingDatabase
+from holdfast.postgres.blocking_database import BlockingDatabase
 from holdfast.postgres.conversation import hold_blocking
 from holdfast.postgres.failure_log import FailureLog
 from holdfast.postgres.schema import Schema

@@ -16,7 +16,7 @@ from holdfast.domain.schema_version import judge
 from holdfast.domain.transition import Release
 from holdfast.errors import DatabaseError, HoldfastError
 from holdfast.postgres.availability import Availability
-from holdfast.postgres.blocking import BlockingDatabase
+from holdfast.postgres.blocking_database import BlockingDatabase
 from holdfast.postgres.conversation import hold
 from holdfast.postgres.database import Database
 from holdfast.postgres.dsn import Dsn

@@ -26,12 +26,12 @@ from holdfast.postgres.availability import Availability, quieten_pool
 from holdfast.postgres.blocking_pool import BlockingPool, BlockingPooledConnection
 from holdfast.postgres.dsn import Dsn
 from holdfast.postgres.options import PoolOptions, PoolSettings
-from holdfast.postgres.pooler import Pooler, find_pooler
-from holdfast.postgres.repeat import Tries
+from holdfast.postgres.pooler_detection import PoolerMode, find_pooler
 from holdfast.postgres.rows import the_one
-from holdfast.postgres.session import SessionSettings
+from holdfast.postgres.session_settings import SessionSettings
 from holdfast.postgres.sqlstate import meaning
 from holdfast.postgres.statement import Statement
+from holdfast.postgres.statement_retries import Tries
 from holdfast.postgres.translate import connection_failed, translate, translated
 
 T = TypeVar("T")
@@ -95,7 +95,7 @@ class BlockingDatabase:
                 here.opened.pool.close()
 
     @property
-    def pooler(self) -> Pooler:
+    def pooler(self) -> PoolerMode:
         """What sits between us and Postgres."""
         return self._open().session.pooler
 
@@ -192,7 +192,7 @@ class BlockingDatabase:
         return _Opened(pool, session)
 
 
-def _find_pooler(conninfo: str) -> Pooler:
+def _find_pooler(conninfo: str) -> PoolerMode:
     """In a thread, since the caller's may be one that runs a loop."""
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(lambda: asyncio.run(find_pooler(conninfo))).result()

@@ -17,7 +17,7 @@ import psycopg
 from psycopg.conninfo import make_conninfo
 from psycopg.rows import TupleRow
 
-from holdfast.postgres.replies import replies_within
+from holdfast.postgres.reply_timeouts import replies_within
 
 logger = logging.getLogger("holdfast.postgres")
 
@@ -25,7 +25,7 @@ _CLIENTS = 4
 _PATIENCE = 2  # seconds
 
 
-class Pooler(Enum):
+class PoolerMode(Enum):
     DIRECT = "no pooler"
     SESSION_POOLER = "a session-mode pooler"
     TRANSACTION_POOLER = "a transaction-mode pooler"
@@ -33,10 +33,10 @@ class Pooler(Enum):
     @property
     def keeps_sessions(self) -> bool:
         """Whether what is set or prepared on a connection is still there at its next statement."""
-        return self is not Pooler.TRANSACTION_POOLER
+        return self is not PoolerMode.TRANSACTION_POOLER
 
 
-async def find_pooler(conninfo: str) -> Pooler:
+async def find_pooler(conninfo: str) -> PoolerMode:
     """Look at a fresh connection, and behind a pooler at some more. Raises only if there is not even one.
 
     Bounded: a pooler that has no backend for another client is taken for one in transaction mode. That is
@@ -45,20 +45,20 @@ async def find_pooler(conninfo: str) -> Pooler:
     async with await _connect(conninfo) as first:
         try:
             if await _backend(first) == first.info.backend_pid:
-                return Pooler.DIRECT
+                return PoolerMode.DIRECT
             is_shared = await _is_shared(first, make_conninfo(conninfo, connect_timeout=_PATIENCE))
         except psycopg.Error:
             is_shared = True
-    return Pooler.TRANSACTION_POOLER if is_shared else Pooler.SESSION_POOLER
+    return PoolerMode.TRANSACTION_POOLER if is_shared else PoolerMode.SESSION_POOLER
 
 
-def tell(pooler: Pooler, where: str) -> None:
+def tell(pooler: PoolerMode, where: str) -> None:
     match pooler:
-        case Pooler.DIRECT:
+        case PoolerMode.DIRECT:
             pass
-        case Pooler.SESSION_POOLER:
+        case PoolerMode.SESSION_POOLER:
             logger.info("%s is behind a session-mode pooler", where)
-        case Pooler.TRANSACTION_POOLER:
+        case PoolerMode.TRANSACTION_POOLER:
             logger.warning(
                 "%s is behind a transaction-mode pooler: no prepared statements, no LISTEN; polling", where
             )

@@ -7,8 +7,8 @@ import psycopg
 from psycopg.rows import TupleRow
 
 from holdfast.postgres.availability import Availability
-from holdfast.postgres.replies import Ear
-from holdfast.postgres.session import Life
+from holdfast.postgres.reply_timeouts import Ear
+from holdfast.postgres.session_settings import Life
 from holdfast.postgres.translate import one_line
 
 

@@ -19,7 +19,7 @@ from holdfast.domain.duration import compact
 from holdfast.errors import ConnectionLost, StatementFailed
 
 
-class Line:
+class ListeningConnection:
     """Takes a connection over until `close`. `deliver` is called with a channel and a payload, in order."""
 
     def __init__(

@@ -7,7 +7,7 @@ from datetime import timedelta
 from time import monotonic
 
 from holdfast.postgres.options import PoolSettings
-from holdfast.postgres.pooler import Pooler
+from holdfast.postgres.pooler_detection import PoolerMode
 
 _TRUSTED_FOR = 20.0
 """Seconds for which an idle connection is believed to work when its socket says nothing else."""
@@ -42,12 +42,12 @@ class SessionSettings:
 
     idle_in_transaction_timeout: timedelta
     synchronous_commit: bool
-    pooler: Pooler
+    pooler: PoolerMode
     extra: tuple[tuple[str, str], ...] = ()
 
     @classmethod
     def of(
-        cls, settings: PoolSettings, pooler: Pooler, extra: Mapping[str, str] | None = None
+        cls, settings: PoolSettings, pooler: PoolerMode, extra: Mapping[str, str] | None = None
     ) -> "SessionSettings":
         return cls(
             settings.idle_in_transaction_timeout,
