@@ -1,9 +1,9 @@
 """Services that outlive others, shown by indentation: each runs until the block that it serves is left."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from typing import Protocol
+from typing import Any, Protocol
 
 
 class Service(Protocol):
@@ -29,6 +29,27 @@ async def running(*services: Service) -> AsyncIterator[None]:
             raise
         alone = several.exceptions[0]
         raise alone from alone.__cause__
+
+
+@asynccontextmanager
+async def cut_short(by: Callable[[], Coroutine[Any, Any, None]]) -> AsyncIterator[Callable[[], bool]]:
+    """Leave the block as soon as `by` returns; answers afterwards whether that was so."""
+    bound = asyncio.timeout(None)
+
+    async def cut() -> None:
+        await by()
+        bound.reschedule(0)
+
+    try:
+        async with bound:
+            cutting = asyncio.create_task(cut())
+            try:
+                yield bound.expired
+            finally:
+                cutting.cancel()
+    except TimeoutError:
+        if not bound.expired():
+            raise
 
 
 class Alarm:

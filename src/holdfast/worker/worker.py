@@ -55,7 +55,7 @@ from holdfast.worker.options import WorkerOptions
 from holdfast.worker.processes import Processes
 from holdfast.worker.processes.cores import cores
 from holdfast.worker.processes.places import Places
-from holdfast.worker.service import running
+from holdfast.worker.service import cut_short, running
 from holdfast.worker.settler import Settler
 from holdfast.worker.slots import Slots
 from holdfast.worker.stopping import Stopping
@@ -122,9 +122,20 @@ class Worker:
         """Until `stopping` is asked to drain. Nothing claimed is forgotten on the way out."""
         forked_copy.watch(asyncio.get_running_loop())
         try:
-            await self._run()
+            async with cut_short(self._asked_before_the_start) as is_cut:
+                await self._run()
+            if is_cut():
+                _log.warning(
+                    "stopped before it had started: there is no connection to %s yet", self._dsn.where
+                )
         finally:
             forked_copy.unwatch()
+
+    async def _asked_before_the_start(self) -> None:
+        """Returns only if it was told to stop while there is nothing yet to drain."""
+        await self.stopping.draining.wait()
+        if self.started.is_set() or self._id is not None:
+            await asyncio.Event().wait()
 
     async def _run(self) -> None:
         async with Connections.opened(
