@@ -87,7 +87,6 @@ async def _drained(worker: Worker, task: "asyncio.Task[None]") -> None:
     told = interrupts()
     loop = asyncio.get_running_loop()
     level = logging.INFO if told == "not ours" else logging.WARNING
-    _say_waiting(worker, level, _HINTS[told])
     hurried: asyncio.CancelledError | None = None
 
     def hurry() -> None:
@@ -95,6 +94,7 @@ async def _drained(worker: Worker, task: "asyncio.Task[None]") -> None:
 
     # One that has not started yet may wait for a database that says nothing: there is nothing to give back.
     with next_interrupt_calls(hurry, is_taken=told == "one" and worker.started.is_set()):
+        _say_waiting(worker, level, _HINTS[told])  # now that a second one is heard
         try:
             await asyncio.wait([task])
         except asyncio.CancelledError as cancelled:
