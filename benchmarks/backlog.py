@@ -15,10 +15,10 @@ with written as (
   insert into {schema}.job (created_at, priority, max_attempts, kind, queue, args)
   select now(), priority, 20, %(kind)s::text, %(queue)s::text, %(args)s::text::jsonb
     from (select 4 + i %% 3 as priority from generate_series(1, %(number)s::int) as i) new
-  returning id, priority, kind, queue
+  returning id, created_at, priority, kind, queue
 )
-insert into {schema}.ready (queue, priority, job, segment, kind, attempt)
-select queue, priority, id, (id * 4 / (%(number)s::int + 1))::int %% 4, kind, 0 from written
+insert into {schema}.ready (queue, priority, job, segment, kind, attempt, ready_at)
+select queue, priority, id, (id * 4 / (%(number)s::int + 1))::int %% 4, kind, 0, created_at from written
 """
 
 

@@ -17,10 +17,10 @@ with written as (
   insert into {schema}.job (created_at, priority, max_attempts, kind, queue, args)
   select now(), 5, 20, %(kind)s::text, %(queue)s::text, %(args)s::text::jsonb
     from generate_series(1, %(number)s::int)
-  returning id, priority, kind, queue
+  returning id, created_at, priority, kind, queue
 )
-insert into {schema}.ready (queue, priority, job, segment, kind, attempt)
-select queue, priority, id, (select current from {schema}.ring), kind, 0 from written
+insert into {schema}.ready (queue, priority, job, segment, kind, attempt, ready_at)
+select queue, priority, id, (select current from {schema}.ring), kind, 0, created_at from written
 """
 
 

@@ -121,8 +121,8 @@ async def test_a_job_that_nobody_announced_is_found_by_polling(dsn: str, books: 
             # Moved by hand, as by a producer whose notification was lost.
             books.run(
                 "with taken as (delete from holdfast.scheduled returning job)"
-                " insert into holdfast.ready (queue, priority, job, segment, kind, attempt)"
-                " select 'default', 5, job, ring.current, 'note', 0 from taken, holdfast.ring"
+                " insert into holdfast.ready (queue, priority, job, segment, kind, attempt, ready_at)"
+                " select 'default', 5, job, ring.current, 'note', 0, now() from taken, holdfast.ring"
             )
             await handle.result("10s")
 

@@ -40,8 +40,9 @@ alter table holdfast.job add constraint job_pkey primary key (id);
 _READY = f"""
 alter table holdfast.ready drop constraint ready_pkey;
 drop index holdfast.ready_deadline;
-insert into holdfast.ready (job, deadline_at, attempt, priority, segment, queue, kind)
-select n, case when n % 100 = 1 then timestamptz '2026-01-01Z' + (n - 10000) * interval '1 second' end, 0,
+insert into holdfast.ready (job, ready_at, deadline_at, attempt, priority, segment, queue, kind)
+select n, '2026-01-01Z',
+       case when n % 100 = 1 then timestamptz '2026-01-01Z' + (n - 10000) * interval '1 second' end, 0,
        n % 10, n % 4, 'default', 'mail'
   from generate_series(1, {MILLION}) n;
 alter table holdfast.ready add primary key (queue, priority, job, segment);

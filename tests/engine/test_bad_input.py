@@ -275,8 +275,8 @@ def insert(engine: Engine, **columns: object) -> int:
     names, places = ", ".join(row), ", ".join(f"%({name})s" for name in row)
     found = engine.connection.execute(
         f"with j as (insert into holdfast.job ({names}) values ({places}) returning *), r as ("
-        " insert into holdfast.ready (queue, priority, job, segment, kind, attempt)"
-        " select queue, priority, id, 0, kind, 0 from j) select id from j",
+        " insert into holdfast.ready (queue, priority, job, segment, kind, attempt, ready_at)"
+        " select queue, priority, id, 0, kind, 0, created_at from j) select id from j",
         row,
     ).fetchone()
     assert found is not None

@@ -186,10 +186,7 @@ def test_a_job_that_ended_and_is_put_back_by_hand_neither_runs_nor_ends_again(ds
             engine.settle(worker, row, Complete("1", None))
         later = engine.enqueue()
         for table, values in (
-            (
-                "ready",
-                "(job, attempt, priority, segment, queue, kind) values (%s, 0, 5, 0, 'default', 'mail')",
-            ),
+            ("ready", "select %s, now(), null, 0, 5, 0, 'default', 'mail'"),
             ("scheduled", "(job, run_at, attempt) values (%s, '-infinity', 0)"),
         ):
             engine.connection.execute(f"insert into holdfast.{table} {values}", [job])
@@ -207,8 +204,8 @@ def test_a_lease_of_a_job_that_ended_is_swept_by_rescue(dsn: str) -> None:
         row, _ = engine.claim(worker)
         engine.settle(worker, row, Complete("1", None))
         engine.connection.execute(
-            "insert into holdfast.lease select * from (select worker, %s, run, started_at,"
-            " timeout_at, cancel_requested_at, attempt, cancel_reason, queue, kind, is_plain from holdfast.lease) l",  # noqa: E501  # reads as one
+            "insert into holdfast.lease select * from (select worker, %s, run, ready_at, started_at,"
+            " timeout_at, cancel_requested_at, attempt, is_plain, queue, kind, cancel_reason from holdfast.lease) l",  # noqa: E501  # reads as one
             [job],
         )
         engine.pass_time(workers.LEASE * 2)

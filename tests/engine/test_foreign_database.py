@@ -170,7 +170,10 @@ async def test_a_database_without_our_schema_is_outdated_at_nothing(dsn: str) ->
 
 
 def test_a_database_that_is_behind_or_ahead_says_which_side_has_to_move(dsn: str) -> None:
-    ahead = "insert into holdfast.migration (version, name, checksum, min_code) values (999, 'far', '', 999)"
+    ahead = (
+        "insert into holdfast.migration (version, name, checksum, min_code, applied_at)"
+        " values (999, 'far', '', 999, now())"
+    )
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute(ahead)
         with pytest.raises(

@@ -81,8 +81,8 @@ def test_a_claim_says_how_many_it_has_swept(dsn: str) -> None:
     with Engine.on(dsn) as engine:
         job = engine.enqueue()
         engine.connection.execute(
-            "insert into holdfast.ready (job, attempt, priority, segment, queue, kind)"
-            " values (4711, 0, 5, 0, 'default', 'mail')"
+            "insert into holdfast.ready (job, ready_at, attempt, priority, segment, queue, kind)"
+            " values (4711, now(), 0, 5, 0, 'default', 'mail')"
         )
         [row] = engine.claim(engine.worker())
         assert (row.job, row.picked) == (job, 2)

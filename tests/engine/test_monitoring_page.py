@@ -25,11 +25,11 @@ MOST_ROWS = 10_000
 FILL = f"""
 insert into holdfast.job (id, created_at, priority, max_attempts, kind, queue, args)
 select n, now(), n % 10, 20, 'mail', 'mail', '{{}}' from generate_series(1, {ROWS}) n;
-insert into holdfast.ready (job, attempt, priority, segment, queue, kind)
-select n, 0, n % 10, n % 4, case when n % 3 = 0 then 'mail' else 'pdf' end, 'mail'
+insert into holdfast.ready (job, ready_at, attempt, priority, segment, queue, kind)
+select n, now(), 0, n % 10, n % 4, case when n % 3 = 0 then 'mail' else 'pdf' end, 'mail'
   from generate_series(1, {ROWS}) n;
-insert into holdfast.ready (job, attempt, priority, segment, queue, kind)
-select n, 0, n % 10, 9, 'old', 'gone' from generate_series({ROWS} + 1, 2 * {ROWS}) n;
+insert into holdfast.ready (job, ready_at, attempt, priority, segment, queue, kind)
+select n, now(), 0, n % 10, 9, 'old', 'gone' from generate_series({ROWS} + 1, 2 * {ROWS}) n;
 insert into holdfast.scheduled (job, run_at, attempt)
 select n, now() + n * interval '1 second', 1 from generate_series(1, {ROWS}) n;
 insert into holdfast.ledger

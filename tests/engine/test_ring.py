@@ -120,7 +120,7 @@ def test_a_segment_that_somebody_is_using_is_not_waited_for(dsn: str, engine: En
     turn(engine, 1)
     close(engine, 0)
     with psycopg.connect(dsn) as caller:
-        caller.execute("insert into holdfast.ready select 1, null, 0, 5, 0, 'q', 'k'")
+        caller.execute("insert into holdfast.ready select 1, now(), null, 0, 5, 0, 'q', 'k'")
         engine.connection.execute("set statement_timeout = '5s'")
         with pytest.raises(psycopg.errors.LockNotAvailable):
             engine.truncate(0)

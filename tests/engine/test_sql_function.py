@@ -123,6 +123,8 @@ BAD = {
     "'mail', keep => '102 years'": "must not be longer than a hundred years",
     "'mail', run_at => 'infinity'": "before the year 9001",
     "'mail', deadline_at => 'infinity'": "before the year 9001",
+    "'mail', now => '9001-01-01Z'": "before the year 9001",
+    "'mail', now => '-infinity'": "now must be a finite time",
     "'mail', deadline_at => now()": "deadline_at must come after the time at which the job may run",
     "'mail', delay => '2 days', deadline_at => now() + '1 day'": "deadline_at must come after",
     "'mail', unique_key => ''": "unique_key must have 1 to 1000 bytes",

@@ -7,7 +7,7 @@ from pathlib import Path
 from holdfast.postgres.schema import Schema
 
 ROOT = Path(__file__).parent.parent.parent
-SNAPSHOT = ROOT / "src/holdfast/storage/schema.sql"
+SNAPSHOT = ROOT / "docs/reference/schema.sql"
 COMMAND = ".venv/bin/python scripts/schema-snapshot"
 
 

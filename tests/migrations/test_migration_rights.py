@@ -61,7 +61,7 @@ async def test_a_worker_without_a_right_to_change_tables_can_check_the_version(
             row = await (await worker.execute(statement.text, dict(statement.params))).fetchone()
         assert row
         found = statement.decode(*row)
-    assert found == SchemaVersion(2, 1)
+    assert found == SchemaVersion(2, 1, "step")
     judge(found, known=2, schema="trial")
     with psycopg.connect(role_dsn) as blocking:
         look(blocking, TRIAL, migrations(tmp_path, NOTES, ROWS)).judge()

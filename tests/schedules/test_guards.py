@@ -25,8 +25,8 @@ STATISTICS: tuple[Statistics, ...] = ("fresh", "none", "of an emptied table")
 _FILL = """
 alter table holdfast.plan set (autovacuum_enabled = off);
 alter table holdfast.schedule_scope set (autovacuum_enabled = off);
-insert into holdfast.schedule (name, kind, timing, created_at)
-select 's' || n, 'mail', '{"every": 3600}', '2025-01-01Z' from generate_series(1, 100) n;
+insert into holdfast.schedule (name, kind, timing, created_at, changed_at)
+select 's' || n, 'mail', '{"every": 3600}', '2025-01-01Z', '2025-01-01Z' from generate_series(1, 100) n;
 insert into holdfast.schedule_scope (schedule, scope, created_at, since_at, last_plan_at, next_at)
 select 's' || n % 100 + 1, 't' || n, '2025-01-01Z', '2025-01-01Z', '2025-12-31 22:00Z',
        timestamptz '2026-01-01Z' + (n - 20000) * interval '1 second'

@@ -172,8 +172,8 @@ async def test_a_worker_says_what_it_drops_from_ready(dsn: str, caplog: pytest.L
             assert await first.result(timeout="30s") == 1
             with psycopg.connect(dsn, autocommit=True) as connection:
                 connection.execute(
-                    "insert into holdfast.ready (job, attempt, priority, segment, queue, kind)"
-                    " select %s, 0, 5, current, 'default', 'work' from holdfast.ring",
+                    "insert into holdfast.ready (job, ready_at, attempt, priority, segment, queue, kind)"
+                    " select %s, now(), 0, 5, current, 'default', 'work' from holdfast.ring",
                     [first.id],
                 )
             second = await work.enqueue()

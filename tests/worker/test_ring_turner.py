@@ -78,8 +78,8 @@ async def test_a_drained_segment_that_somebody_holds_stays_closed_until_a_row_ap
 ) -> None:
     turner = RingTurner(database, SCHEMA, AT_ONCE)
     await claim_under_way.execute(
-        "insert into holdfast.ready (queue, priority, job, segment, kind, attempt)"
-        " values ('default', 5, 7, 0, 'mail', 0)"
+        "insert into holdfast.ready (queue, priority, job, segment, kind, attempt, ready_at)"
+        " values ('default', 5, 7, 0, 'mail', 0, now())"
     )
     for _ in range(2):
         await turner.once()

@@ -6,13 +6,11 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 from holdfast.domain.job import NewJob
-from holdfast.domain.schema_version import judge
 from holdfast.postgres.availability import Availability
 from holdfast.postgres.blocking_database import BlockingDatabase
-from holdfast.postgres.conversation import hold_blocking
+from holdfast.postgres.conversation import hold, hold_blocking
 from holdfast.postgres.database import Database
 from holdfast.postgres.dsn import Dsn
-from holdfast.postgres.migrations.version import explained, read_version
 from holdfast.postgres.options import PoolOptions
 from holdfast.postgres.schema import Schema
 from holdfast.producer.blocking_notifier import BlockingNotifier
@@ -20,8 +18,8 @@ from holdfast.producer.enqueuer import Enqueuer
 from holdfast.producer.nearby_workers import NearbyWorkers
 from holdfast.producer.notifier import Notifier
 from holdfast.producer.wake_ups import BLOCKING_HINTS, HINTS, woken_by
+from holdfast.storage.fit import check_fit
 from holdfast.storage.jobs import Enqueued, OnConflict, enqueue, enqueue_many
-from holdfast.storage.migrations import known_version
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +47,7 @@ class Producer:
         async with AsyncExitStack() as unless_it_works:
             database = Database(reach.dsn, reach.options, purpose="app", availability=reach.availability)
             await unless_it_works.enter_async_context(database)
-            known = known_version()
-            with explained(reach.schema, known=known):
-                found = (await database.run(read_version(reach.schema)))[0]
-            judge(found, known=known, schema=reach.schema.name)
+            await hold(check_fit(reach.schema), database.run)
             hints = Database(reach.dsn, HINTS, purpose="notifier", availability=reach.availability)
             await unless_it_works.enter_async_context(hints)
             unless_it_works.pop_all()
@@ -80,10 +75,7 @@ class BlockingProducer:
     def open(cls, reach: Reach) -> "BlockingProducer":
         database = BlockingDatabase(reach.dsn, reach.options, purpose="app", availability=reach.availability)
         try:
-            known = known_version()
-            with explained(reach.schema, known=known):
-                found = database.run(read_version(reach.schema))[0]
-            judge(found, known=known, schema=reach.schema.name)
+            hold_blocking(check_fit(reach.schema), database.run)
         except BaseException:
             database.close()
             raise

@@ -1,10 +1,10 @@
-"""Whether this code may work with a database: asked once, before the first job goes to it."""
+"""Whether this code may work with a database: asked when an App or a worker opens its connections."""
 
-from holdfast.domain.schema_version import judge
+from holdfast.domain.schema_version import check_base, judge
 from holdfast.postgres.conversation import Conversation, ask
 from holdfast.postgres.migrations.version import explained, read_version
 from holdfast.postgres.schema import Schema
-from holdfast.storage.migrations import known_version
+from holdfast.storage.migrations import known_version, packaged
 
 
 def check_fit(schema: Schema) -> Conversation[None]:
@@ -12,4 +12,5 @@ def check_fit(schema: Schema) -> Conversation[None]:
     known = known_version()
     with explained(schema, known=known):
         [found] = yield from ask(read_version(schema))
+    check_base(found, packaged()[0].name, schema.name)
     judge(found, known=known, schema=schema.name)

@@ -62,6 +62,7 @@ def flows(
     state: str | None = None,
     before: int | None = None,
     limit: int = 100,
+    now: datetime | None = None,
 ) -> Statement[FlowRow]:
     """A page, newest first; the next one begins `before` the last of this one. A job that has not begun is
     only taken for a flow if it is of the kind that is asked for, or of one that is known.
@@ -81,6 +82,7 @@ def flows(
         # A few more than asked for: a job that was not to be kept may have left its checkpoints.
         hops=limit + 100 if kind is None and state is None else SEARCHED,
         looks=limit if state is None else SEARCHED,
+        now=now,
     )
 
 

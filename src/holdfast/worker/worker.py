@@ -12,7 +12,6 @@ from functools import partial
 from time import monotonic
 from typing import Any
 
-from holdfast.domain.schema_version import judge
 from holdfast.domain.transition import Release
 from holdfast.errors import DatabaseError, HoldfastError
 from holdfast.postgres.availability import Availability
@@ -22,13 +21,12 @@ from holdfast.postgres.database import Database
 from holdfast.postgres.dsn import Dsn
 from holdfast.postgres.failure_log import FailureLog
 from holdfast.postgres.listener import Listener
-from holdfast.postgres.migrations.version import explained, read_version
 from holdfast.postgres.notification import Gap, Notified
 from holdfast.postgres.schema import Schema
 from holdfast.postgres.statement import Statement
 from holdfast.producer.nearby_workers import NearbyWorkers
 from holdfast.producer.wake_ups import LEADER, notify
-from holdfast.storage.migrations import known_version
+from holdfast.storage.fit import check_fit
 from holdfast.storage.operators import misfit_for
 from holdfast.storage.runs import Heartbeat, Settlement, postpone, renew, settle_surely
 from holdfast.storage.workers import register, retire
@@ -142,7 +140,7 @@ class Worker:
             self._dsn, self._schema, self._availability, self._nearby
         ) as connections:
             hot, calm = connections.hot, connections.calm
-            await self._check_schema(calm)
+            await hold(check_fit(self._schema), calm.run)
             settler = Settler(hot, self._schema, self._options.retention)
             slots = Slots(self._options.queues, lambda: fetcher.slot_freed())  # noqa: PLW0108  # made below
             listener = self._listener(connections)
@@ -222,12 +220,6 @@ class Worker:
     def _patience(self) -> float:
         """How many seconds each last word may take. What is left unsaid is rescued when our lease ends."""
         return 3 if self.stopping.hurried.is_set() else 10
-
-    async def _check_schema(self, database: Database) -> None:
-        known = known_version()
-        with explained(self._schema, known=known):
-            found = (await database.run(read_version(self._schema)))[0]
-        judge(found, known=known, schema=self._schema.name)
 
     @asynccontextmanager
     async def _callers(self, connections: Connections, places: Places) -> AsyncIterator[dict[Style, Caller]]:

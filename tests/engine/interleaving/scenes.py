@@ -43,17 +43,17 @@ def lost(party: Party, worker: int) -> None:
 
 
 def blocking_ready(party: Party, job: int, *, segment: int = 0) -> AbstractContextManager[None]:
-    """Whoever moves this job to ready has to wait in the middle of his statement."""
+    """A statement that moves this job to ready has to wait in its middle."""
     return party.holding(
-        "insert into holdfast.ready (queue, priority, job, segment, kind, attempt)"
-        " values ('default', 5, %s, %s, 'mail', 0)",
+        "insert into holdfast.ready (queue, priority, job, segment, kind, attempt, ready_at)"
+        " values ('default', 5, %s, %s, 'mail', 0, now())",
         job,
         segment,
     )
 
 
 def blocking_runs(party: Party) -> AbstractContextManager[None]:
-    """Whoever needs a number for a run has to wait: a claim that has taken jobs and not leased them yet."""
+    """A claim that has taken jobs and not leased them yet has to wait, for the number of a run."""
     return party.holding("alter sequence holdfast.run no cycle")
 
 

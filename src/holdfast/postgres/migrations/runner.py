@@ -79,6 +79,7 @@ def migrate(
     if conn.info.transaction_status is not TransactionStatus.IDLE:
         raise WrongConnection("migrate commits a transaction of its own: give it a connection outside of any")
     standing = look(conn, schema, migrations)
+    standing.check_base()
     if not standing.pending:
         standing.judge()
         return Migrated(standing.found, standing.found, ())
@@ -108,6 +109,7 @@ def _apply(
             conn.execute(steps.bootstrap(schema))
         # What another process did while this one waited for the lock counts.
         before = Standing(schema, tuple(migrations), list_applied(conn, schema))
+        before.check_base()
         for migration in before.pending:
             on_apply(migration)
             with trouble.at(migration):

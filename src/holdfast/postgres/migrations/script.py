@@ -1,4 +1,4 @@
-"""The same migration as text, for whoever runs SQL by hand: one transaction, lock and records included."""
+"""The same migration as text, for an administrator to run: one transaction, lock and records included."""
 
 from datetime import timedelta
 
@@ -12,6 +12,7 @@ def script(standing: Standing, *, lock_timeout: timedelta = LOCK_TIMEOUT) -> str
 
     `Standing(schema, migrations)` is a database that has nothing yet.
     """
+    standing.check_base()
     schema, start, pending = standing.schema, standing.found.version, standing.pending
     if not pending:
         return f'-- Nothing to do: schema "{schema.name}" is at {start}.\n'

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import psycopg
 
-from holdfast.domain.schema_version import SchemaVersion, judge
+from holdfast.domain.schema_version import SchemaVersion, check_base, judge
 from holdfast.errors import ServerTooOld
 from holdfast.postgres.migrations import steps
 from holdfast.postgres.migrations.migration import Migration
@@ -42,6 +42,7 @@ class Standing:
         return SchemaVersion(
             max((each.version for each in self.applied), default=0),
             max((each.min_code for each in self.applied), default=0),
+            next((each.name for each in self.applied if each.version == 1), None),
         )
 
     @property
@@ -50,7 +51,12 @@ class Standing:
 
     @property
     def altered(self) -> tuple[Applied, ...]:
-        """Applied with another text than this release has for them: harmless to run, worth a warning."""
+        """Applied with another text than this release has for them: harmless to run, worth a warning.
+
+        A database that descends from other migrations is refused, not warned of.
+        """
+        if self.known and self.found.base not in {None, self.known[0].name}:
+            return ()
         known = {each.version: (each.name, each.checksum) for each in self.known}
         return tuple(
             each
@@ -58,8 +64,14 @@ class Standing:
             if known.get(each.version, (each.name, each.checksum)) != (each.name, each.checksum)
         )
 
+    def check_base(self) -> None:
+        """Raise if the database descends from other migrations: none of these may be applied to it."""
+        if self.known:
+            check_base(self.found, self.known[0].name, self.schema.name)
+
     def judge(self) -> None:
         """Raise unless this code may work with that database."""
+        self.check_base()
         judge(self.found, known=len(self.known), schema=self.schema.name)
 
 

@@ -1,6 +1,6 @@
 """The text of each step of a migration: the runner executes exactly what the script prints."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from holdfast.postgres.migrations.migration import Migration
 from holdfast.postgres.migrations.version import SQL
@@ -29,13 +29,17 @@ def change(schema: Schema, migration: Migration) -> str:
     return text if text.endswith(";") else f"{text}\n;"
 
 
-def record(schema: Schema, migration: Migration) -> str:
-    """The names of files are checked when they are read, so that they are safe as literals."""
+def record(schema: Schema, migration: Migration, now: datetime | None = None) -> str:
+    """The names of files are checked when they are read, so that they are safe as literals.
+
+    Without `now` it has the server's time when it runs.
+    """
     return schema.fill(_read("record")).format(
         version=migration.version,
         name=migration.name,
         checksum=migration.checksum,
         min_code=migration.min_code,
+        now=f"'{now.isoformat()}'" if now else "null",
     )
 
 

@@ -18,7 +18,7 @@ with me as materialized (
 ), known as materialized (
   select %(kinds)s::text::text[] as kinds
 ), picked as materialized (
-  select segment, ctid as place, job, attempt
+  select segment, ctid as place, job, attempt, ready_at
     from {schema}.ready
    where segment in ({segments})
      and queue = %(queue)s::text
@@ -36,7 +36,9 @@ with me as materialized (
 ), {taken}, states as materialized (
   select exists (select from {schema}.saved where job = any(array(select job from picked))) as is_any
 ), listed as materialized (
-  select array_agg(job order by job) as jobs, array_agg(attempt order by job) as attempts from picked
+  select array_agg(job order by job) as jobs, array_agg(attempt order by job) as attempts,
+         array_agg(ready_at order by job) as ready_ats
+    from picked
 ), over as materialized (
   -- Ended, and put back by hand: never run again. One pass over the key for all of them; a number, lest the partial
   -- index on is_final be taken.
@@ -47,14 +49,15 @@ with me as materialized (
   -- The wide rows in one pass over their key, for the lease and for the answer.
   select id as job, nextval('{schema}.run') as run,
          (least(greatest((select attempts from listed)[width_bucket(id, (select jobs from listed))], 0), 32766) + 1)::smallint as attempt,
+         (select ready_ats from listed)[width_bucket(id, (select jobs from listed))] as ready_at,
          clock.now as started_at, greatest(least(clock.now + coalesce(timeout, %(timeout)s::interval), deadline_at), clock.now) as timeout_at,
          kind, args, priority, max_attempts, backoff, created_at, deadline_at, tags, origin,
          unique_key is null and keep is null and parent is null as is_plain
     from clock, {schema}.job
    where id = any((select jobs from listed)::bigint[]) and id <> all(array(select job from over))
 ), leased as (
-  insert into {schema}.lease (worker, job, run, started_at, timeout_at, attempt, queue, kind, is_plain)
-  select %(worker)s::bigint, job, run, started_at, timeout_at, attempt, %(queue)s::text, kind, is_plain from begun
+  insert into {schema}.lease (worker, job, run, ready_at, started_at, timeout_at, attempt, queue, kind, is_plain)
+  select %(worker)s::bigint, job, run, ready_at, started_at, timeout_at, attempt, %(queue)s::text, kind, is_plain from begun
 )
 select ring.version, case when ring.closed_until > clock.now then ring.closed end as closed,
        b.job, b.run, b.attempt, b.kind, b.args::text, b.priority, b.max_attempts, b.backoff::text,

@@ -15,18 +15,18 @@ with clock as materialized (
      and run = (select runs from asked)[width_bucket(run, (select runs from asked))]
      and job = (select jobs from asked)[width_bucket(run, (select runs from asked))]
      and worker = (select workers from asked)[width_bucket(run, (select runs from asked))]
-  returning worker, job, run, attempt, started_at, queue, kind, is_plain
+  returning worker, job, run, attempt, ready_at, started_at, queue, kind, is_plain
 ), awaited as materialized (
   -- A flow may have gone to wait for a job while that ran.
   select child from {schema}.checkpoint
    where child = any(array(select job from gone where is_plain)) and not is_done
 ), ended as materialized (
-  select worker, job, run, attempt, started_at, kind, queue,
+  select worker, job, run, attempt, ready_at, started_at, kind, queue,
          null::text as unique_key, null::interval as keep, null::bigint as parent
     from gone
    where is_plain and kind is not null and (job in (select child from awaited)) is not true
   union all
-  select g.worker, g.job, g.run, g.attempt, g.started_at, j.kind, j.queue, j.unique_key, j.keep, j.parent
+  select g.worker, g.job, g.run, g.attempt, g.ready_at, g.started_at, j.kind, j.queue, j.unique_key, j.keep, j.parent
     from gone g
    cross join lateral (select kind, queue, unique_key, keep, parent from {schema}.job where id = g.job offset 0) j
    where (g.is_plain and g.kind is not null) is not true or g.job in (select child from awaited)
@@ -36,8 +36,9 @@ with clock as materialized (
    where unique_key is not null or keep is not null or parent is not null
 ), written as (
   insert into {schema}.ledger
-         (job, run, started_at, finished_at, keep_until, worker, outcome, attempt, is_final, queue, kind, flag, result)
-  select job, run, started_at, clock.now, clock.now + coalesce(keep, %(keep_succeeded)s::interval),
+         (job, run, ready_at, started_at, finished_at, keep_until, worker, outcome, attempt, is_final, queue, kind, flag,
+          result)
+  select job, run, ready_at, started_at, clock.now, clock.now + coalesce(keep, %(keep_succeeded)s::interval),
          worker, 'succeeded', attempt, true, queue, kind,
          flags[width_bucket(run, runs)], results[width_bucket(run, runs)]::jsonb
     from asked, clock, ended

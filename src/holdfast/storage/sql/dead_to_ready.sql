@@ -46,10 +46,10 @@ with clock as materialized (
      set is_final = false, keep_until = null
    where job = any(array(select job from chosen)) and run = any(array(select run from chosen))
 ), placed as (
-  insert into {schema}.ready (queue, priority, job, segment, kind, attempt, deadline_at)
+  insert into {schema}.ready (queue, priority, job, segment, kind, attempt, ready_at, deadline_at)
   select c.queue, least(greatest(c.priority, 0), 9), c.job, (select current from {schema}.ring order by version desc limit 1),
-         c.kind, c.attempt, c.deadline_at
-    from chosen c
+         c.kind, c.attempt, clock.now, c.deadline_at
+    from clock, chosen c
   returning queue
 ), told as materialized (
   select pg_notify('{schema_name}.ready', queue) from (select distinct queue from placed) q

@@ -15,10 +15,10 @@ with clock as materialized (
          %(origin)s::text::jsonb
     from clock, input i
 ), placed as (
-  insert into {schema}.ready (queue, priority, job, segment, kind, attempt)
+  insert into {schema}.ready (queue, priority, job, segment, kind, attempt, ready_at)
   select %(queue)s::text, %(priority)s::smallint, id,
-         (select current from {schema}.ring order by version desc limit 1), %(kind)s::text, 0
-    from input
+         (select current from {schema}.ring order by version desc limit 1), %(kind)s::text, 0, clock.now
+    from clock, input
 ), told as materialized (
   select pg_notify('{schema_name}.ready', %(queue)s::text) where %(notify)s::boolean
 )

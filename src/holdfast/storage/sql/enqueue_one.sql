@@ -7,11 +7,11 @@ with written as (
   values (coalesce(%(now)s::timestamptz, statement_timestamp()), %(priority)s::smallint, %(max_attempts)s::smallint,
           %(kind)s::text, %(queue)s::text, %(args)s::text::json, %(backoff)s::text::jsonb, %(timeout)s::interval,
           %(keep)s::interval, %(on_lost)s::text, %(tags)s::text::text[], %(origin)s::text::jsonb)
-  returning id
+  returning id, created_at
 ), placed as (
-  insert into {schema}.ready (queue, priority, job, segment, kind, attempt)
+  insert into {schema}.ready (queue, priority, job, segment, kind, attempt, ready_at)
   select %(queue)s::text, %(priority)s::smallint, id,
-         (select current from {schema}.ring order by version desc limit 1), %(kind)s::text, 0
+         (select current from {schema}.ring order by version desc limit 1), %(kind)s::text, 0, created_at
     from written
   returning job
 )

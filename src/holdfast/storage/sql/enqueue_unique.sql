@@ -44,10 +44,10 @@ with clock as materialized (
     from chosen i, clock
    where i.holder = i.id
 ), placed as (
-  insert into {schema}.ready (queue, priority, job, segment, kind, attempt, deadline_at)
+  insert into {schema}.ready (queue, priority, job, segment, kind, attempt, ready_at, deadline_at)
   select i.queue, (%(priorities)s::smallint[])[i.template], i.id,
          (select current from {schema}.ring order by version desc limit 1),
-         (%(kinds)s::text[])[i.template], 0, i.deadline_at
+         (%(kinds)s::text[])[i.template], 0, clock.now, i.deadline_at
     from clock, chosen i
    where i.holder = i.id and (i.run_at is null or i.run_at <= clock.now)
 ), later as (

@@ -43,7 +43,7 @@ select p.id as job, p.kind, p.queue, p.state, p.attempt, p.max_attempts, p.creat
        c.done, s.name as step, w.waits_for,
        case when e.kind = 'event' then e.until else coalesce(w.until, p.run_at) end as until,
        coalesce(p.error, e.error, l.error)::text as error,
-       statement_timestamp() as now
+       coalesce(%(now)s::timestamptz, statement_timestamp()) as now
   from page p
  cross join lateral (select count(*) filter (where is_done)::int as done from {schema}.checkpoint where job = p.id) c
   left join lateral (

@@ -12,13 +12,13 @@ with clock as materialized (
    limit %(limit)s::int
      for update skip locked
 ), taken as (
-  delete from {schema}.waiting w using due d where w.ctid = d.place returning w.job, w.deadline_at
+  delete from {schema}.waiting w using due d where w.ctid = d.place returning w.job, w.until, w.deadline_at
 ), unawaited as (
   delete from {schema}.wait where job = any(array(select job from taken))
 ), placed as (
-  insert into {schema}.ready (queue, priority, job, segment, kind, attempt, deadline_at)
+  insert into {schema}.ready (queue, priority, job, segment, kind, attempt, ready_at, deadline_at)
   select j.queue, least(greatest(j.priority, 0), 9), t.job, (select current from {schema}.ring order by version desc limit 1),
-         j.kind, 0, t.deadline_at
+         j.kind, 0, t.until, t.deadline_at
     from taken t
    cross join lateral (select queue, priority, kind from {schema}.job where id = t.job offset 0) j
   on conflict do nothing

@@ -20,11 +20,11 @@ with clock as materialized (
     %(failures)s::smallint[], %(errors)s::text[], %(branches)s::text[]
   ) with ordinality as a (worker, job, run, name, kind, key, delay, is_eager, place, code, failures, error, branch, position)
 ), held as materialized (
-  select a.worker, a.job, a.run, l.place, l.attempt, l.started_at, j.kind, j.queue, j.deadline_at,
+  select a.worker, a.job, a.run, l.place, l.attempt, l.ready_at, l.started_at, j.kind, j.queue, j.deadline_at,
          l.cancel_requested_at is not null or coalesce(j.deadline_at <= clock.now, false) as is_to_end
     from clock, (select distinct worker, job, run from asked order by job) a
    cross join lateral (
-     select ctid as place, attempt, started_at, cancel_requested_at from {schema}.lease
+     select ctid as place, attempt, ready_at, started_at, cancel_requested_at from {schema}.lease
       where worker = a.worker and job = a.job and run = a.run
         for update) l
    cross join lateral (select kind, queue, deadline_at from {schema}.job where id = a.job offset 0) j
@@ -90,8 +90,8 @@ with clock as materialized (
   delete from {schema}.lease l using parting p where l.ctid = p.place
 ), written as (
   insert into {schema}.ledger
-         (job, run, started_at, finished_at, worker, outcome, attempt, is_final, queue, kind, error)
-  select job, run, started_at, clock.now, worker,
+         (job, run, ready_at, started_at, finished_at, worker, outcome, attempt, is_final, queue, kind, error)
+  select job, run, ready_at, started_at, clock.now, worker,
          case when error is null then 'snoozed' else 'retried' end::{schema}.outcome, attempt, false, queue, kind, error::jsonb
     from parting, clock
 ), later as (

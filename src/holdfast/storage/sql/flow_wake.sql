@@ -62,10 +62,10 @@ with clock as materialized (
    where key = any(array(select key from by_event where job in (select job from woken)))
      and id = any(array(select id from by_event where job in (select job from woken)))
 ), placed as (
-  insert into {schema}.ready (queue, priority, job, segment, kind, attempt, deadline_at)
+  insert into {schema}.ready (queue, priority, job, segment, kind, attempt, ready_at, deadline_at)
   select j.queue, least(greatest(j.priority, 0), 9), w.job, (select current from {schema}.ring order by version desc limit 1),
-         j.kind, 0, w.deadline_at
-    from woken w
+         j.kind, 0, clock.now, w.deadline_at
+    from clock, woken w
    cross join lateral (select queue, priority, kind from {schema}.job where id = w.job offset 0) j
   on conflict do nothing
   returning queue

@@ -12,11 +12,11 @@ with clock as materialized (
     %(fields)s::text[], %(next_names)s::text[], %(next_fields)s::text[], %(delays)s::interval[]
   ) as a (worker, job, run, name, place, fields, next_name, next_fields, delay)
 ), held as materialized (
-  select a.*, l.lease, l.attempt, l.started_at, j.kind, j.queue, j.deadline_at,
+  select a.*, l.lease, l.attempt, l.ready_at, l.started_at, j.kind, j.queue, j.deadline_at,
          l.cancel_requested_at is not null or coalesce(j.deadline_at <= clock.now, false) as is_to_end
     from clock, (select * from asked order by job) a
    cross join lateral (
-     select ctid as lease, attempt, started_at, cancel_requested_at from {schema}.lease
+     select ctid as lease, attempt, ready_at, started_at, cancel_requested_at from {schema}.lease
       where worker = a.worker and job = a.job and run = a.run
         for update) l
    cross join lateral (select kind, queue, deadline_at from {schema}.job where id = a.job offset 0) j
@@ -26,8 +26,8 @@ with clock as materialized (
   delete from {schema}.lease l using moving m where l.ctid = m.lease
 ), written as (
   insert into {schema}.ledger
-         (job, run, started_at, finished_at, worker, outcome, attempt, is_final, queue, kind, result)
-  select job, run, started_at, clock.now, worker, 'snoozed', attempt, false, queue, kind,
+         (job, run, ready_at, started_at, finished_at, worker, outcome, attempt, is_final, queue, kind, result)
+  select job, run, ready_at, started_at, clock.now, worker, 'snoozed', attempt, false, queue, kind,
          jsonb_build_object('step', name, 'next', next_name)
     from moving, clock
 ), kept as (
@@ -41,10 +41,10 @@ with clock as materialized (
   insert into {schema}.scheduled (job, run_at, deadline_at, attempt)
   select job, clock.now + delay, deadline_at, 0 from moving, clock where delay > interval '0'
 ), placed as (
-  insert into {schema}.ready (queue, priority, job, segment, kind, attempt, deadline_at)
+  insert into {schema}.ready (queue, priority, job, segment, kind, attempt, ready_at, deadline_at)
   select m.queue, j.priority, m.job, (select current from {schema}.ring order by version desc limit 1),
-         m.kind, 0, m.deadline_at
-    from moving m
+         m.kind, 0, clock.now, m.deadline_at
+    from clock, moving m
    -- Locked so that it is the newest: it may have been changed while we waited for the lease.
    cross join lateral (select priority from {schema}.job where id = m.job for share) j
    where coalesce(m.delay, interval '0') <= interval '0'

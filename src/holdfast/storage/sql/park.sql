@@ -22,10 +22,10 @@ with clock as materialized (
      for update skip locked
 ), taken as (
   delete from {schema}.ready_{segment} r using picked p where r.ctid = p.place
-  returning r.queue, r.priority, r.job, r.kind, r.attempt, r.deadline_at
+  returning r.queue, r.priority, r.job, r.kind, r.attempt, r.ready_at, r.deadline_at
 ), placed as (
-  insert into {schema}.ready (queue, priority, job, segment, kind, attempt, deadline_at)
-  select queue, priority, job, 9, kind, attempt, deadline_at from taken
+  insert into {schema}.ready (queue, priority, job, segment, kind, attempt, ready_at, deadline_at)
+  select queue, priority, job, 9, kind, attempt, ready_at, deadline_at from taken
   on conflict do nothing
 )
 select count(*)::int from taken

@@ -54,9 +54,9 @@ with clock as materialized (
                                     'decision', %(decision)s::text)
     from clock, template t, fired f
 ), placed as (
-  insert into {schema}.ready (queue, priority, job, segment, kind, attempt)
-  select t.queue, t.priority, f.job, (select current from {schema}.ring order by version desc limit 1), t.kind, 0
-    from template t, fired f
+  insert into {schema}.ready (queue, priority, job, segment, kind, attempt, ready_at)
+  select t.queue, t.priority, f.job, (select current from {schema}.ring order by version desc limit 1), t.kind, 0, clock.now
+    from clock, template t, fired f
 ), told as materialized (
   select pg_notify('{schema_name}.ready', t.queue) from template t where exists (select from fired)
 )

@@ -69,9 +69,9 @@ with clock as materialized (
                                     'decision', f.decision)
     from clock, fired f
 ), placed as (
-  insert into {schema}.ready (queue, priority, job, segment, kind, attempt)
-  select queue, priority, job, (select current from {schema}.ring order by version desc limit 1), kind, 0
-    from fired
+  insert into {schema}.ready (queue, priority, job, segment, kind, attempt, ready_at)
+  select queue, priority, job, (select current from {schema}.ring order by version desc limit 1), kind, 0, clock.now
+    from clock, fired
    where is_due
 ), later as (
   insert into {schema}.scheduled (job, run_at, attempt)

@@ -57,8 +57,8 @@ with clock as materialized (
     from clock, held h, decided d
    where d.job is not null
 ), placed as (
-  insert into {schema}.ready (queue, priority, job, segment, kind, attempt)
-  select h.queue, h.priority, d.job, (select current from {schema}.ring order by version desc limit 1), h.kind, 0
+  insert into {schema}.ready (queue, priority, job, segment, kind, attempt, ready_at)
+  select h.queue, h.priority, d.job, (select current from {schema}.ring order by version desc limit 1), h.kind, 0, clock.now
     from clock, held h, decided d
    where d.run_at <= clock.now
 ), later as (

@@ -17,11 +17,11 @@ with clock as materialized (
   delete from {schema}.scheduled s using due d where s.ctid = d.place
   returning s.job, s.run_at, s.attempt, s.deadline_at
 ), placed as (
-  insert into {schema}.ready (queue, priority, job, segment, kind, attempt, deadline_at)
+  insert into {schema}.ready (queue, priority, job, segment, kind, attempt, ready_at, deadline_at)
   select j.queue, least(greatest(j.priority, 0), 9), t.job, (select current from {schema}.ring order by version desc limit 1),
-         j.kind, t.attempt, t.deadline_at
+         j.kind, t.attempt, greatest(t.run_at, j.created_at), t.deadline_at
     from taken t
-   cross join lateral (select queue, priority, kind from {schema}.job where id = t.job offset 0) j
+   cross join lateral (select queue, priority, kind, created_at from {schema}.job where id = t.job offset 0) j
   on conflict do nothing
   returning queue
 ), told as materialized (

@@ -51,10 +51,10 @@ with clock as materialized (
 ), unsaved as (
   delete from {schema}.saved where job = any(array(select job from found))
 ), placed as (
-  insert into {schema}.ready (queue, priority, job, segment, kind, attempt, deadline_at)
+  insert into {schema}.ready (queue, priority, job, segment, kind, attempt, ready_at, deadline_at)
   select f.queue, (%(priorities)s::smallint[])[f.template], f.job,
          (select current from {schema}.ring order by version desc limit 1),
-         (%(kinds)s::text[])[f.template], 0, f.deadline_at
+         (%(kinds)s::text[])[f.template], 0, clock.now, f.deadline_at
     from found f, clock
    where f.run_at is null or f.run_at <= clock.now
 ), later as (

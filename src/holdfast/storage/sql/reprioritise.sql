@@ -31,14 +31,14 @@ with asked as materialized (
    cross join lateral (select job from {schema}.waiting where job = a.job for update skip locked) w
 ), out_of_ready as (
   delete from {schema}.ready r using in_ready i where r.segment = i.segment and r.ctid = i.place
-  returning r.job, r.segment, r.queue, r.kind, r.attempt, r.deadline_at
+  returning r.job, r.segment, r.queue, r.kind, r.attempt, r.ready_at, r.deadline_at
 ), out_of_scheduled as (
   delete from {schema}.scheduled s using in_scheduled i where s.ctid = i.place
   returning s.job, s.run_at, s.deadline_at, s.attempt
 ), placed as (
-  insert into {schema}.ready (queue, priority, job, segment, kind, attempt, deadline_at)
+  insert into {schema}.ready (queue, priority, job, segment, kind, attempt, ready_at, deadline_at)
   select o.queue, %(priority)s::smallint, o.job, case o.segment when 9 then 9 else (select current from {schema}.ring order by version desc limit 1) end, o.kind,
-         o.attempt, o.deadline_at
+         o.attempt, o.ready_at, o.deadline_at
     from out_of_ready o
   returning job
 ), later as (

@@ -24,10 +24,10 @@ with clock as materialized (
      and run = (select runs from asked)[width_bucket(run, (select runs from asked))]
      and job = (select jobs from asked)[width_bucket(run, (select runs from asked))]
      and worker = (select workers from asked)[width_bucket(run, (select runs from asked))]
-  returning worker, job, run, attempt, started_at, cancel_requested_at, cancel_reason,
+  returning worker, job, run, attempt, ready_at, started_at, cancel_requested_at, cancel_reason,
             width_bucket(run, (select runs from asked)) as place
 ), ended as materialized (
-  select g.worker, g.job, g.run, g.place, g.attempt, g.started_at, g.cancel_reason,
+  select g.worker, g.job, g.run, g.place, g.attempt, g.ready_at, g.started_at, g.cancel_reason,
          j.kind, j.queue, j.deadline_at, j.unique_key, j.keep, j.parent,
          case when asked.outcomes[g.place] is null then 'succeeded'
               when asked.outcomes[g.place] not in ('retried', 'snoozed', 'released') then asked.outcomes[g.place]
@@ -47,8 +47,9 @@ with clock as materialized (
      and outcome not in ('retried', 'snoozed', 'released')
 ), written as (
   insert into {schema}.ledger
-         (job, run, started_at, finished_at, keep_until, worker, outcome, attempt, is_final, queue, kind, flag, error, result)
-  select job, run, started_at, clock.now,
+         (job, run, ready_at, started_at, finished_at, keep_until, worker, outcome, attempt, is_final, queue, kind, flag,
+          error, result)
+  select job, run, ready_at, started_at, clock.now,
          case when outcome in ('retried', 'snoozed', 'released') then null
               else clock.now + coalesce(keep, case outcome when 'succeeded' then %(keep_succeeded)s::interval
                                                            when 'failed' then %(keep_dead)s::interval
@@ -71,9 +72,9 @@ with clock as materialized (
    where outcome in ('retried', 'snoozed')
   on conflict (job) do nothing
 ), again as (
-  insert into {schema}.ready (queue, priority, job, segment, kind, attempt, deadline_at)
-  select o.queue, least(greatest(j.priority, 0), 9), o.job, (select current from {schema}.ring order by version desc limit 1), o.kind, greatest(o.attempt - 1, 0), o.deadline_at
-    from others o
+  insert into {schema}.ready (queue, priority, job, segment, kind, attempt, ready_at, deadline_at)
+  select o.queue, least(greatest(j.priority, 0), 9), o.job, (select current from {schema}.ring order by version desc limit 1), o.kind, greatest(o.attempt - 1, 0), clock.now, o.deadline_at
+    from clock, others o
    -- Locked so that it is the newest: it may have been changed while we waited for the lease.
    cross join lateral (select priority from {schema}.job where id = o.job for share) j
    where o.outcome = 'released'

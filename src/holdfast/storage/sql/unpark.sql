@@ -34,11 +34,11 @@ with recursive clock as materialized (
    limit %(limit)s::int
 ), taken as (
   delete from {schema}.ready_parked r using picked p where r.ctid = p.place
-  returning r.queue, r.priority, r.job, r.kind, r.attempt, r.deadline_at
+  returning r.queue, r.priority, r.job, r.kind, r.attempt, r.ready_at, r.deadline_at
 ), placed as (
-  insert into {schema}.ready (queue, priority, job, segment, kind, attempt, deadline_at)
+  insert into {schema}.ready (queue, priority, job, segment, kind, attempt, ready_at, deadline_at)
   select t.queue, t.priority, t.job, (select current from {schema}.ring order by version desc limit 1),
-         t.kind, t.attempt, t.deadline_at
+         t.kind, t.attempt, t.ready_at, t.deadline_at
     from taken t
   on conflict do nothing
 ), told as materialized (

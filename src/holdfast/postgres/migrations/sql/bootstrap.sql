@@ -1,6 +1,6 @@
 -- The schema and the table of applied migrations, when they are missing.
 -- Asks the catalogue first: `create schema if not exists` needs a right on the database even when it exists,
--- and an owner of a schema that somebody made for him has no such right.
+-- and the owner of a schema that an administrator created may have no such right.
 do $holdfast$
 begin
   if not exists (select from pg_namespace where nspname = '{schema_name}') then
@@ -13,7 +13,7 @@ begin
       name       text        not null,
       checksum   text        not null,
       min_code   int         not null check (min_code between 1 and version),
-      applied_at timestamptz not null default statement_timestamp(),
+      applied_at timestamptz not null,
       applied_by text        not null default session_user
     );
     comment on table {schema}.migration is
