@@ -12,7 +12,7 @@ import pytest
 from acceptance.books import Books
 from acceptance.inside import NO_MORE, ONCE_MORE, ledger, working
 from holdfast import App, Cancel, Context, Fail, Retry, RetryLater, Snooze
-from holdfast.worker import attempts
+from holdfast.worker import attempt_runner
 from support.waiting import until
 
 
@@ -227,7 +227,7 @@ async def test_a_mistake_of_ours_after_the_handler_fails_the_attempt_only(
 
         async with working(app):
             with monkeypatch.context() as patched:
-                patched.setattr(attempts, "returned", mistaken)
+                patched.setattr(attempt_runner, "outcome_of_result", mistaken)
                 handle = await behave.enqueue()
                 await books.all_finished(1, within=10)
             assert await (await behave.enqueue()).result("10s") == "well"

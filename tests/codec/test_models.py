@@ -12,7 +12,7 @@ import pytest
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, RootModel, SecretStr, model_serializer
 
 from codec.support import Stored, arrived, giving, taking
-from holdfast.codec.signature import Encoded
+from holdfast.domain.outcome import Succeeded
 from holdfast.errors import InvalidArguments, Undecodable, UnstorableType
 
 T = TypeVar("T")
@@ -136,8 +136,8 @@ def test_a_model_among_other_types_cannot_be_told_apart() -> None:
 
 def test_a_model_can_be_a_result() -> None:
     signature = giving(Order)
-    assert signature.decode_result(signature.encode_result(ORDER).text) == ORDER
-    assert giving(Unwilling).encode_result(Unwilling()) == Encoded(None, "result_unencodable")
+    assert signature.decode_result(signature.encode_result(ORDER).result) == ORDER
+    assert giving(Unwilling).encode_result(Unwilling()) == Succeeded(None, "result_unencodable")
 
 
 def test_pydantic_is_not_imported_by_the_codec() -> None:

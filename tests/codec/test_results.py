@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 from codec.shapes import Colour, Line, Tree
 from codec.support import Stored, giving, is_same
-from holdfast.codec.signature import Encoded
+from holdfast.domain.outcome import Succeeded
 from holdfast.errors import Undecodable
 
-TOO_LARGE = Encoded(None, "result_too_large")
-UNENCODABLE = Encoded(None, "result_unencodable")
+TOO_LARGE = Succeeded(None, "result_too_large")
+UNENCODABLE = Succeeded(None, "result_unencodable")
 
 
 @dataclass
@@ -45,22 +45,22 @@ def test_a_result_is_read_as_the_return_type(hint: Any, value: object, stored: S
     signature = giving(hint)
     encoded = signature.encode_result(value)
     assert encoded.flag is None
-    assert encoded.text is not None
-    assert is_same(value, signature.decode_result(stored(encoded.text)))
+    assert encoded.result is not None
+    assert is_same(value, signature.decode_result(stored(encoded.result)))
 
 
 @pytest.mark.requirement("S0.25")
 @pytest.mark.parametrize("hint", [None, str, Any, str | None])
 def test_a_missing_result_takes_no_place_and_is_read_as_none(hint: Any) -> None:
     signature = giving(hint)
-    assert signature.encode_result(None) == Encoded(None, None)
+    assert signature.encode_result(None) == Succeeded(None, None)
     assert signature.decode_result(None) is None
 
 
 @pytest.mark.requirement("S0.25")
 def test_an_empty_result_is_kept_apart_from_a_missing_one() -> None:
     signature = giving(dict[str, int] | None)
-    assert signature.encode_result({}) == Encoded("{}", None)
+    assert signature.encode_result({}) == Succeeded("{}", None)
     assert signature.decode_result("{}") == {}
 
 
@@ -115,13 +115,13 @@ def test_a_backslash_before_u0000_is_no_nul() -> None:
     ],
 )
 def test_a_result_of_another_type_is_kept_for_people_to_see(hint: Any, value: object, text: str) -> None:
-    assert giving(hint).encode_result(value) == Encoded(text, None)
+    assert giving(hint).encode_result(value) == Succeeded(text, None)
 
 
 def test_a_class_that_refuses_to_be_read_again_does_not_hinder_its_result() -> None:
     value = Picky("yes")
     value.name = "no"
-    assert giving(Picky).encode_result(value) == Encoded('{"name":"no"}', None)
+    assert giving(Picky).encode_result(value) == Succeeded('{"name":"no"}', None)
 
 
 def test_a_stored_result_of_another_type_is_undecodable() -> None:
@@ -137,4 +137,4 @@ def test_a_stored_result_of_another_type_is_undecodable() -> None:
 @given(st.recursive(st.from_type(object), st.lists))
 def test_whatever_a_handler_returns_is_answered(value: object) -> None:
     encoded = giving(Any).encode_result(value)
-    assert (encoded.text is None) or (encoded.flag is None)
+    assert (encoded.result is None) or (encoded.flag is None)

@@ -107,7 +107,7 @@ def test_annotations_may_name_what_is_defined_below() -> None:
     parcel = Parcel(3, Parcel(1))
     text = signature.encode((parcel,), {"to": Office.Counter(4)})
     assert signature.decode(text) == {"parcel": parcel, "to": Office.Counter(4)}
-    assert signature.decode_result(signature.encode_result(parcel).text) == parcel
+    assert signature.decode_result(signature.encode_result(parcel).result) == parcel
 
 
 def test_the_context_may_be_imported_for_type_checkers_only_and_nothing_else_may() -> None:

@@ -126,7 +126,7 @@ def test_a_result_must_be_storable_too() -> None:
 
 @pytest.mark.parametrize("hint", [None, Never, NoReturn, TypeVar("T")])
 def test_nothing_is_asked_of_a_job_that_returns_nothing(hint: Any) -> None:
-    assert giving(hint).encode_result(None).text is None
+    assert giving(hint).encode_result(None).result is None
 
 
 @pytest.mark.parametrize("hint", [Context | None, list[Context], dict[str, Context]])

@@ -7,16 +7,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from holdfast.codec.result import success
 from holdfast.domain.failure import MESSAGE_LIMIT, Failure
 from holdfast.domain.job import Policy
 from holdfast.domain.json_text import flaw
 from holdfast.domain.outcome import Failed, Outcome, Snoozed, Succeeded
-from holdfast.domain.result import RESULT_LIMIT, bounded, encoded
+from holdfast.domain.result import RESULT_LIMIT, bounded
 from holdfast.domain.transition import Complete, Fail, Release, Retry, Run, Snooze, Transition, decide
 from holdfast.storage import chores, operators, runs, workers
 from support.engine import SCHEMA, Engine
 
 JOB = timedelta(seconds=1)
+RUN = Run(1, 1, Policy("mail").backoff)
 
 
 def settled(engine: Engine, worker: int, transitions: list[Any]) -> list[operators.Found]:
@@ -64,7 +66,7 @@ UNFIT = [
 @pytest.mark.requirement("S0.27")
 def test_a_result_that_is_no_json_is_dropped_and_flagged_and_the_job_is_done(dsn: str) -> None:
     with Engine.on(dsn) as engine:
-        for found in settled(engine, engine.worker(), [Complete(text, None) for text in UNFIT]):
+        for found in settled(engine, engine.worker(), [decide(RUN, bounded(text), 0.5) for text in UNFIT]):
             assert (found.state, found.result, found.flag) == ("succeeded", None, "result_unencodable")
 
 
@@ -73,11 +75,9 @@ class Opaque:
 
 
 @pytest.mark.requirement("S0.27")
-@pytest.mark.parametrize(
-    "value", [float("nan"), {"a": {1, 2}}, Opaque(), "\0", "\ud83d", b"", [10**5000], 1j]
-)
+@pytest.mark.parametrize("value", [float("nan"), {"a": Opaque()}, Opaque(), "\0", "\ud83d", [10**5000], 1j])
 def test_a_value_that_json_cannot_say_is_still_a_success(value: object) -> None:
-    assert encoded(value) == Succeeded(None, "result_unencodable")
+    assert success(value, None, limit=RESULT_LIMIT) == Succeeded(None, "result_unencodable")
 
 
 @pytest.mark.requirement("S0.26")
@@ -85,9 +85,9 @@ def test_a_value_that_json_cannot_say_is_still_a_success(value: object) -> None:
     "value", ["x" * RESULT_LIMIT, ["x"] * RESULT_LIMIT, {"a": "é" * (RESULT_LIMIT // 2)}]
 )
 def test_a_result_above_its_limit_is_dropped_and_flagged_in_the_same_call(dsn: str, value: object) -> None:
-    run = Run(1, 1, Policy("mail").backoff)
     with Engine.on(dsn) as engine:
-        [found] = settled(engine, engine.worker(), [decide(run, encoded(value), 0.5)])
+        returned = success(value, None, limit=RESULT_LIMIT)
+        [found] = settled(engine, engine.worker(), [decide(RUN, returned, 0.5)])
         assert (found.state, found.result, found.flag) == ("succeeded", None, "result_too_large")
 
 
@@ -95,21 +95,8 @@ def test_a_result_at_its_limit_is_kept() -> None:
     text = '"' + "x" * (RESULT_LIMIT - 2) + '"'
     assert bounded(text) == Succeeded(text)
     assert bounded(text, limit=RESULT_LIMIT - 1).flag == "result_too_large"
-    assert encoded("é", limit=4) == Succeeded('"é"')
-    assert encoded("éé", limit=4).flag == "result_too_large"
-
-
-def test_encoding_stops_at_the_limit_however_large_the_value_is() -> None:
-    seen = []
-
-    class Endless(list[int]):
-        def __iter__(self) -> Any:
-            while True:
-                seen.append(1)
-                yield 1
-
-    assert encoded(Endless([1])).flag == "result_too_large"
-    assert len(seen) <= RESULT_LIMIT
+    assert success("é", None, limit=4) == Succeeded('"é"')
+    assert success("éé", None, limit=4).flag == "result_too_large"
 
 
 def test_what_has_no_flaw_is_stored(dsn: str) -> None:

@@ -83,7 +83,7 @@ def test_what_is_surely_too_large_is_not_even_encoded(monkeypatch: pytest.Monkey
             raise AssertionError("it was encoded")
 
     monkeypatch.setattr(codec, "encoder", Refusing)
-    assert codec.stored(RESULTS[what], None, limit=1000).flag == "result_too_large"
+    assert codec.success(RESULTS[what], None, limit=1000).flag == "result_too_large"
 
 
 @pytest.mark.parametrize(

@@ -1,60 +1,60 @@
-"""Results as JSON, bounded: what cannot be stored is dropped and flagged, and the run stays a success."""
+"""Results as JSON, bounded: what cannot be stored is dropped and flagged, and the run stays a success.
+
+What is made here is the outcome of the attempt. Nothing behind it reads or wraps the text again.
+"""
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
 from holdfast.codec.json_hooks import to_json_types
 from holdfast.domain.json_text import holds_nul, is_surely_longer
-from holdfast.domain.result import Flag, bounded
+from holdfast.domain.outcome import Succeeded
+from holdfast.domain.result import Flag, bounded, without_result
 
 encoder = msgspec.json.Encoder(enc_hook=to_json_types)
 
 
 class NotBrought:
-    """In place of a result that stayed in a child process, with the flag that says why. No dataclass: those
-    can be encoded.
+    """Stands in for a result that stayed in a child process; the flag says why. Not a dataclass, which could
+    be encoded.
     """
 
     def __init__(self, flag: Flag) -> None:
         self.flag = flag
 
 
-@dataclass(frozen=True, slots=True)
-class Encoded:
-    """JSON text; or none, with a flag that says why, or without one when there was nothing to store."""
-
-    text: str | None = None
-    flag: str | None = None
+NOTHING_RETURNED = Succeeded()
+"""How most runs end. Always this object."""
 
 
-def stored(value: Any, decoder: msgspec.json.Decoder[Any] | None, *, limit: int) -> Encoded:
-    """Total: answers for any value. `decoder` of the type that the value should have, when it is known."""
+def success(value: Any, decoder: msgspec.json.Decoder[Any] | None, *, limit: int) -> Succeeded:
+    """The success of a handler that returned `value`. Never raises. `decoder` is that of the handler's return
+    type, when it is known.
+    """
     if value is None:
-        return Encoded()
+        return NOTHING_RETURNED
     try:
         if is_surely_longer(value, limit) or len(encoded := encoder.encode(value)) > limit:
-            return Encoded(flag="result_too_large")
+            return without_result("result_too_large")
         text = encoded.decode()
         if loses_number(value, text):
-            return Encoded(flag="result_unencodable")
+            return without_result("result_unencodable")
         if _is_sound(text, decoder):
-            return Encoded(text)
-        success = bounded(text, limit=limit)
-        return Encoded(success.result, success.flag)
+            return Succeeded(text)
+        return bounded(text, limit=limit)
     except Exception:  # noqa: BLE001  # a job that is done stays done, whatever the code of its result does
-        return Encoded(flag=value.flag if isinstance(value, NotBrought) else "result_unencodable")
+        return without_result(value.flag if isinstance(value, NotBrought) else "result_unencodable")
 
 
 def loses_number(value: Any, text: str) -> bool:
-    """NaN and infinity are written as null: the value is looked through only where there is one."""
+    """NaN and infinity are written as null, so only a text with a null in it needs a search."""
     return "null" in text and not _is_finite(msgspec.to_builtins(value, enc_hook=to_json_types))
 
 
 def _is_sound(text: str, decoder: msgspec.json.Decoder[Any] | None) -> bool:
-    """Read by its own type, it is JSON: a tenth of the cost of the close look that all else gets."""
+    """Text that the decoder of its own type reads is JSON: a tenth of the cost of `bounded`."""
     if decoder is None or ("\\u0000" in text and holds_nul(text)):
         return False
     try:

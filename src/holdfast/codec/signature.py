@@ -13,14 +13,13 @@ import msgspec
 from holdfast.codec.complaints import Complaint, complaint, quoted, told, unwritable
 from holdfast.codec.hints import Function, name_of, parameters_of
 from holdfast.codec.json_hooks import to_json_types
-from holdfast.codec.result import Encoded, encoder, stored
+from holdfast.codec.result import encoder, success
 from holdfast.codec.round_trip import shown
 from holdfast.codec.shape import Shape, shape_of
 from holdfast.domain.job import ARGS_LIMIT, check_args_text
+from holdfast.domain.outcome import Succeeded
 from holdfast.domain.result import RESULT_LIMIT
 from holdfast.errors import InvalidArguments, Undecodable
-
-__all__ = ["Encoded", "Signature"]
 
 _in_order = msgspec.json.Encoder(enc_hook=to_json_types, order="deterministic")
 
@@ -105,12 +104,11 @@ class Signature:
                 del arguments[name]
         return arguments
 
-    def encode_result(self, value: Any, *, limit: int = RESULT_LIMIT) -> Encoded:
-        """The result of a success. Never raises: what cannot be stored is dropped and flagged.
-
-        It is not held against the return type: a wrong one is for whoever reads it, the job is done.
+    def encode_result(self, value: Any, *, limit: int = RESULT_LIMIT) -> Succeeded:
+        """The success of a handler that returned `value`. Never raises: what cannot be stored is dropped and
+        flagged. The value is not checked against the return type: the job is done, and its reader is told.
         """
-        return stored(value, self._shape.result if self._shape else None, limit=limit)
+        return success(value, self._shape.result if self._shape else None, limit=limit)
 
     def decode_result(self, text: str | None) -> Any:
         """The result as the return type has it; None when there is none."""

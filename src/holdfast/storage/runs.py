@@ -307,8 +307,7 @@ def _row(transition: Transition) -> _Row:
     """Outcome (None: success, which is what most of them are), delay, error, result, flag."""
     match transition:
         case Complete(result, flag):
-            is_sound = result is None or flaw(result) is None
-            return (None, None, None, *((result, flag) if is_sound else (None, "result_unencodable")))
+            return (None, None, None, result, flag)
         case Retry(delay, failure):
             return ("retried", delay, failure.to_json(), None, None)
         case Snooze(delay, failure):

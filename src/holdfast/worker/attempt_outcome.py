@@ -6,9 +6,10 @@ from datetime import timedelta
 from time import monotonic
 from typing import Any
 
+from holdfast.codec.result import NOTHING_RETURNED
 from holdfast.domain.duration import compact
 from holdfast.domain.failure import Code, Failure
-from holdfast.domain.outcome import Cancelled, Failed, Outcome, Released, Snoozed, Succeeded
+from holdfast.domain.outcome import Cancelled, Failed, Outcome, Released, Snoozed
 from holdfast.domain.transition import Cancel as CancelJob
 from holdfast.domain.transition import Fail as FailJob
 from holdfast.domain.transition import Retry as RetryJob
@@ -28,8 +29,6 @@ from holdfast.worker.handler_requests import (
     snoozed_for,
 )
 
-NOTHING_TO_KEEP = Succeeded()
-
 
 def outcome_of_result(claimed: ClaimedRun, result: Any) -> tuple[Outcome, BaseException | None]:
     """A success wins over a cancel request, but not over a timeout: too long is too long, also for one that
@@ -37,10 +36,7 @@ def outcome_of_result(claimed: ClaimedRun, result: Any) -> tuple[Outcome, BaseEx
     """
     if claimed.stop is Stop.TIMEOUT or monotonic() > claimed.overdue_at:
         return _overdue(claimed), TimeoutError("it returned after its timeout")
-    if result is None:
-        return NOTHING_TO_KEEP, None
-    encoded = claimed.kind.signature.encode_result(result)
-    return Succeeded(encoded.text, encoded.flag), None
+    return NOTHING_RETURNED if result is None else claimed.kind.signature.encode_result(result), None
 
 
 def outcome_of_stop(claimed: ClaimedRun, error: BaseException) -> Outcome:

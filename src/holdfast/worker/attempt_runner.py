@@ -10,6 +10,7 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
+from holdfast.codec.result import NOTHING_RETURNED
 from holdfast.domain.backoff import from_json
 from holdfast.domain.outcome import Cancelled, Failed, Outcome, Released
 from holdfast.domain.outcome import Undecodable as NotDecoded
@@ -17,7 +18,6 @@ from holdfast.domain.transition import SUCCESS, Run, decide
 from holdfast.errors import DatabaseError, Undecodable
 from holdfast.worker import forked_copy
 from holdfast.worker.attempt_outcome import (
-    NOTHING_TO_KEEP,
     has_done_its_work,
     outcome_of_error,
     outcome_of_result,
@@ -110,7 +110,7 @@ class AttemptRunner:
     def _decided(
         self, claimed: ClaimedRun, context: Context, outcome: Outcome, error: BaseException | None
     ) -> RunEnding:
-        if outcome is NOTHING_TO_KEEP and claimed.state is None:  # how most runs end
+        if outcome is NOTHING_RETURNED and claimed.state is None:  # how most runs end
             return RunEnding.of(claimed, SUCCESS, context, self._reporter.settled)
         state = None
         try:

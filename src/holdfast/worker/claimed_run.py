@@ -12,16 +12,14 @@ from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
 from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from holdfast.domain.failure import Failure
+from holdfast.domain.outcome import Succeeded
 from holdfast.storage.runs import ClaimRow
 from holdfast.telemetry.events import AttemptFact
 from holdfast.worker.job_kind import Kind
 from holdfast.worker.lease import UNBOUNDED, Lease
-
-if TYPE_CHECKING:
-    from holdfast.codec.signature import Encoded
 
 # How far a length that Postgres measured may differ from one that was measured here, in seconds.
 _ROUNDING = 0.001
@@ -112,7 +110,7 @@ class ClaimedRun:
         # Why this run may not use ctx.transaction(), in words for the caller.
         self.no_transaction: str | None = None
         # Named by ctx.complete_with().
-        self.result: Encoded | None = None
+        self.result: Succeeded | None = None
         self.committed: CommittedEnd | None = None
 
     def await_call(self, patience: float) -> None:

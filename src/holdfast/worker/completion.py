@@ -152,6 +152,6 @@ class Completion:
         claimed, own = self._claimed, self._claimed.result
         # What the handler returns comes after this commit and cannot be kept: the flag says so, unless
         # ctx.complete_with() has named a result.
-        complete = Complete(None, NO_RESULT) if own is None else Complete(own.text, own.flag)
+        complete = Complete(None, NO_RESULT) if own is None else Complete(own.result, own.flag)
         settlement = Settlement(claimed.worker, claimed.job, claimed.run, complete)
         return settle(self._schema, [settlement], retention=self._retention)
