@@ -30,13 +30,14 @@ from holdfast.storage.fit import check_fit
 from holdfast.storage.operators import misfit_for
 from holdfast.storage.runs import Heartbeat, Settlement, postpone, renew, settle_surely
 from holdfast.storage.workers import register, retire
-from holdfast.telemetry.events import Emitter, WorkerStarted, WorkerStopped, WorkerWasLost
+from holdfast.telemetry.events import Emitter, NobodyServes, WorkerStarted, WorkerStopped, WorkerWasLost
 from holdfast.worker import django_connections, forked_copy
 from holdfast.worker.attempts import Attempts
 from holdfast.worker.callers import Caller, Coroutines, Threads
 from holdfast.worker.channels import Channel
 from holdfast.worker.chores.chore import ChoreNeeds, channels_of
 from holdfast.worker.chores.leader import Leader
+from holdfast.worker.chores.unserved_reporter import UnservedAtStart
 from holdfast.worker.claimed_run import ClaimedRun, Stop
 from holdfast.worker.completion import Completion
 from holdfast.worker.connections import Connections
@@ -99,6 +100,7 @@ class Worker:
         self._lease: Lease | None = None
         self._beginning_anew: asyncio.Task[None] | None = None
         self._telling: set[asyncio.Task[None]] = set()
+        self._said_unserved: set[NobodyServes] = set()
         self.stopping = Stopping()
         self.started = asyncio.Event()
 
@@ -188,6 +190,7 @@ class Worker:
                             async with running(
                                 fetcher,
                                 teller,
+                                self._unserved_at_start(calm),
                                 *([leader] if self._options.is_leading_allowed else []),
                                 *self._extras.services(calm, connections.handlers, self._emitter),
                             ):
@@ -302,6 +305,7 @@ class Worker:
             self._options.retention,
             self._options.beats.lease,
             on_end=self._teller.wake,
+            said_unserved=self._said_unserved,
         )
         return Leader(
             hot,
@@ -311,6 +315,16 @@ class Worker:
             lease=self._options.leader_lease,
             wake_ups=wake_ups,
             on_ready=on_ready,
+        )
+
+    def _unserved_at_start(self, database: Database) -> UnservedAtStart:
+        return UnservedAtStart(
+            database,
+            self._schema,
+            self._emitter,
+            queues=self._options.queues,
+            kinds=self._kinds,
+            said=self._said_unserved,
         )
 
     def _keeper(

@@ -5,7 +5,7 @@ to the list in `holdfast.leader_chores`.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import Enum, auto
 from typing import Protocol, Union
@@ -13,7 +13,7 @@ from typing import Protocol, Union
 from holdfast.postgres.database import Database
 from holdfast.postgres.schema import Schema
 from holdfast.storage.runs import Retention
-from holdfast.telemetry.events import Emitter
+from holdfast.telemetry.events import Emitter, NobodyServes
 from holdfast.worker.channels import Channel
 
 
@@ -40,6 +40,7 @@ class Turning(Protocol):
 class ChoreNeeds:
     """What a worker gives its chores. `lease` is how long a worker may be silent before its jobs are rescued.
     `on_end` tells this worker that jobs have ended, or lost an attempt, so that their hooks may be called.
+    `said_unserved` is what this worker has warned of already.
     """
 
     database: Database
@@ -48,6 +49,7 @@ class ChoreNeeds:
     retention: Retention
     lease: timedelta
     on_end: Callable[[], None]
+    said_unserved: set[NobodyServes] = field(default_factory=set)
 
 
 class Sign(Enum):

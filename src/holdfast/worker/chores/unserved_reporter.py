@@ -2,9 +2,12 @@
 again if it was served in between.
 """
 
-from collections.abc import Iterable
+import asyncio
+from collections.abc import Collection, Iterable
+from contextlib import suppress
 from dataclasses import replace
 
+from holdfast.errors import DatabaseError
 from holdfast.postgres.database import Database
 from holdfast.postgres.schema import Schema
 from holdfast.storage.unserved import KnownNames, Unserved, known_names, unserved
@@ -18,23 +21,77 @@ _SURE_SECONDS = 5.0
 
 
 class UnservedReporter:
-    def __init__(self, database: Database, schema: Schema, emitter: Emitter) -> None:
+    """The leader's: it looks again and again. `said` is shared with the look at this worker's own start."""
+
+    def __init__(
+        self,
+        database: Database,
+        schema: Schema,
+        emitter: Emitter,
+        said: set[NobodyServes] | None = None,
+    ) -> None:
         self._database = database
         self._schema = schema
         self._emitter = emitter
         self._seen: set[NobodyServes] = set()
-        self._said: set[NobodyServes] = set()
+        self._said = set() if said is None else said
 
     async def once(self) -> Did:
         found = set(_facts(await self._database.run(unserved(self._schema))))
-        news = (found & self._seen) - self._said
-        if news:
-            known = await self._database.run_one(known_names(self._schema))
-            for fact in sorted(news, key=_order):
-                self._emitter.emit(replace(fact, near=_meant(fact, known)))
-        self._said = (self._said | news) & found
+        await _report(found & self._seen, self._said, self._database, self._schema, self._emitter)
+        self._said &= found
         self._seen = found
         return Did(again_in=_SURE_SECONDS if found - self._said else None)
+
+
+class UnservedAtStart:
+    """Looks once, a moment after a worker has started, and warns of what concerns it: what waits in its
+    queues, or is of its kinds, or may be a misspelt name of either, and schedules. The leader may be another
+    process, whose log nobody reads just then.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        schema: Schema,
+        emitter: Emitter,
+        *,
+        queues: Collection[str],
+        kinds: Collection[str],
+        said: set[NobodyServes],
+    ) -> None:
+        self._database = database
+        self._schema = schema
+        self._emitter = emitter
+        self._queues = queues
+        self._kinds = kinds
+        self._said = said
+
+    async def run(self) -> None:
+        await asyncio.sleep(_SURE_SECONDS)
+        with suppress(DatabaseError):  # the leader looks, too
+            await self.look()
+
+    async def look(self) -> None:
+        rows = await self._database.run(unserved(self._schema))
+        found = set(_facts(row for row in rows if self._concerns_us(row)))
+        await _report(found, self._said, self._database, self._schema, self._emitter)
+
+    def _concerns_us(self, row: Unserved) -> bool:
+        is_meant = near(row.kind, self._kinds) or (row.queue is not None and near(row.queue, self._queues))
+        return bool(
+            row.schedule is not None or row.queue in self._queues or row.kind in self._kinds or is_meant
+        )
+
+
+async def _report(
+    found: set[NobodyServes], said: set[NobodyServes], database: Database, schema: Schema, emitter: Emitter
+) -> None:
+    if found - said:
+        known = await database.run_one(known_names(schema))
+        for fact in sorted(found - said, key=_order):
+            said.add(fact)
+            emitter.emit(replace(fact, near=_meant(fact, known)))
 
 
 def _facts(rows: Iterable[Unserved]) -> Iterable[NobodyServes]:
@@ -64,7 +121,7 @@ def _meant(fact: NobodyServes, known: KnownNames) -> str:
 
 REPORT_UNSERVED = Chore(
     name="unserved",
-    make=lambda needs: UnservedReporter(needs.database, needs.schema, needs.emitter),
+    make=lambda needs: UnservedReporter(needs.database, needs.schema, needs.emitter, needs.said_unserved),
     shortest=15,
     longest=60,
     woken_by=(Channel.LEADER,),
