@@ -1,10 +1,30 @@
+"""The page on the embedded server names all that there is, and its examples are run as they stand."""
+
 import inspect
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from sqlalchemy import create_engine, text
+from sqlalchemy.ext.asyncio import create_async_engine
 
 from holdfast import errors
 from holdfast.postgres.embedded import EmbeddedServer
+from support.documented import DOCS, run_page
 
-PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "embedded-postgres.md"
+PAGE = DOCS / "how-to" / "embedded-postgres.md"
+
+
+@pytest.fixture
+def server(directory: Path) -> Iterator[EmbeddedServer]:
+    with EmbeddedServer.start(directory) as server:
+        yield server
 
 
 def test_every_option_and_every_error_is_on_the_page() -> None:
@@ -16,3 +36,47 @@ def test_every_option_and_every_error_is_on_the_page() -> None:
     }
     page = PAGE.read_text("utf-8")
     assert not [name for name in {*options, *kinds} if f"`{name}" not in page]
+
+
+def test_the_url_leads_where_the_dsn_does(server: EmbeddedServer) -> None:
+    for address in (server.dsn, server.url):
+        with psycopg.connect(address) as connection:
+            assert connection.info.dbname == "holdfast"
+            assert connection.info.backend_pid > 0
+    for driver in ("psycopg", "psycopg2"):
+        engine = create_engine(server.url.replace("postgresql:", f"postgresql+{driver}:"))
+        with engine.connect() as connection:
+            assert connection.execute(text("select current_database()")).scalar_one() == "holdfast"
+        engine.dispose()
+
+
+async def test_the_url_is_one_for_asyncpg_too(server: EmbeddedServer) -> None:
+    engine = create_async_engine(server.url.replace("postgresql:", "postgresql+asyncpg:"))
+    async with engine.connect() as connection:
+        assert (await connection.execute(text("select current_database()"))).scalar_one() == "holdfast"
+    await engine.dispose()
+
+
+def test_every_example_runs_and_the_address_is_one_for_psql(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[str] = []
+
+    def run(command: list[str], **options: Any) -> Any:
+        done = real(
+            [*command, "-XAtc", "select current_database()"], capture_output=True, check=True, text=True
+        )
+        ran.append(done.stdout.strip())
+
+    real = subprocess.run
+    monkeypatch.chdir(directory.parent)
+    with EmbeddedServer.start():
+        with monkeypatch.context() as only_here:
+            only_here.setattr(subprocess, "run", run)
+            run_page("how-to/embedded-postgres.md", only_here)
+        [line] = re.findall(r"^(psql .*)$", PAGE.read_text("utf-8"), re.MULTILINE)
+        monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+        found = real(
+            ["/bin/sh", "-c", f"{line} -XAtc 'select 42'"], capture_output=True, text=True, check=True
+        )
+    assert (ran, found.stdout.strip()) == (["holdfast"], "42")

@@ -7,6 +7,7 @@ import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 from psycopg.conninfo import make_conninfo
 
@@ -38,6 +39,11 @@ class Endpoint:
     def dsn(self, database: str) -> str:
         host = str(self.socket_directory)
         return make_conninfo(host=host, port=self.port, user=SUPERUSER, dbname=database)
+
+    def url(self, database: str) -> str:
+        """The same as a URL, for what does not read key=value pairs, such as SQLAlchemy."""
+        host = quote(str(self.socket_directory), safe="")
+        return f"postgresql://{SUPERUSER}@/{quote(database, safe='')}?host={host}&port={self.port}"
 
     def tcp_dsn(self, database: str, password: str) -> str:
         return make_conninfo(

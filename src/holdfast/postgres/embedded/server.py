@@ -74,6 +74,11 @@ class EmbeddedServer:
         """Where the database `holdfast` is reached, over a socket that only this user can open."""
         return self.dsn_for(DATABASE)
 
+    @property
+    def url(self) -> str:
+        """The same as a URL: for psql, and for SQLAlchemy with its driver's name added."""
+        return self._known_endpoint.url(DATABASE)
+
     def dsn_for(self, database: str) -> str:
         """The same server, another database, which is not created."""
         return self._known_endpoint.dsn(database)
