@@ -62,6 +62,10 @@ HoldfastWarning                  a UserWarning: it works, but probably not as yo
 
 from collections.abc import Mapping, Sequence
 from signal import Signals
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from holdfast.domain.states import EndedAs, JobState
 
 
 class HoldfastError(Exception):
@@ -209,7 +213,7 @@ class JobNotFound(HoldfastError, LookupError):
 class JobEnded(HoldfastError):
     """The job ended without a result. `error` is what the ledger keeps of it."""
 
-    def __init__(self, *, job: int, state: str, error: Mapping[str, object]) -> None:
+    def __init__(self, *, job: int, state: "EndedAs", error: Mapping[str, object]) -> None:
         self.job, self.state, self.error = job, state, dict(error)
         reason = ": ".join(str(error[name]) for name in ("type", "message") if error.get(name))
         super().__init__(f"job {job} {state}" + (f" ({reason})" if reason else ""))
@@ -218,7 +222,7 @@ class JobEnded(HoldfastError):
 class ChildFailed(JobEnded):
     """A flow's own job ended without a result. `step` is what the flow calls it."""
 
-    def __init__(self, step: str, *, job: int, state: str, error: Mapping[str, object]) -> None:
+    def __init__(self, step: str, *, job: int, state: "EndedAs", error: Mapping[str, object]) -> None:
         self.step = step
         super().__init__(job=job, state=state, error=error)
 
@@ -283,7 +287,7 @@ class NotAFlow(HoldfastError, LookupError):
 
 
 class FlowNotFailed(HoldfastError):
-    def __init__(self, flow: int, state: str) -> None:
+    def __init__(self, flow: int, state: "JobState") -> None:
         self.flow, self.state = flow, state
         super().__init__(f"flow {flow} is {state}: only one that has failed can be resumed or retried")
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from holdfast.domain.duration import compact, duration
 from holdfast.domain.light_value import PerJob
+from holdfast.domain.states import FINAL_STATES, JobState, final_state
 from holdfast.errors import InvalidInput, JobEnded, JobNotFound
 from holdfast.postgres.statement import Statement
 from holdfast.result_timeout import FOR_A_WORKER, result_timeout
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 
 R = TypeVar("R")
 
-FINAL = frozenset({"succeeded", "failed", "cancelled", "expired"})
-
 
 @dataclass(frozen=True, slots=True)
 class JobStatus:
@@ -36,7 +35,7 @@ class JobStatus:
     id: int
     kind: str
     queue: str
-    state: str
+    state: JobState
     attempt: int
     max_attempts: int
     created_at: datetime
@@ -48,7 +47,7 @@ class JobStatus:
 
     @property
     def is_final(self) -> bool:
-        return self.state in FINAL
+        return self.state in FINAL_STATES
 
 
 class Handle(PerJob, Generic[R], frozen=True, gc=True):
@@ -144,10 +143,11 @@ def _is_over(job: int, found: list[Found]) -> bool:
     if not found:
         raise JobNotFound(job)
     row = found[0]
-    if row.state in FINAL and row.state != "succeeded":
-        error = json.loads(row.error) if row.error else {}
-        raise JobEnded(job=job, state=row.state, error=error)
-    return row.state == "succeeded"
+    state = final_state(row.state)
+    if state is None or state == "succeeded":
+        return state is not None
+    error = json.loads(row.error) if row.error else {}
+    raise JobEnded(job=job, state=state, error=error)
 
 
 def _refuse_on_a_loop() -> None:

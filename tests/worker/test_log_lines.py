@@ -12,6 +12,7 @@ import pytest
 from holdfast import App
 from holdfast.cli.log_setup import TextFormatter
 from holdfast.domain.failure import Failure
+from holdfast.domain.states import RunOutcome
 from holdfast.telemetry.events import AttemptEnded, AttemptFact, Event
 from holdfast.telemetry.log import JsonFormatter, log_event, say
 from holdfast.worker.failure_from_error import from_error
@@ -38,7 +39,7 @@ def line_of(event: Event, formatter: logging.Formatter, caplog: pytest.LogCaptur
     return formatter.format(record)
 
 
-def ended(outcome: str, failure: Failure | None = None) -> AttemptEnded:
+def ended(outcome: RunOutcome, failure: Failure | None = None) -> AttemptEnded:
     fact = AttemptFact(7, 9, "send", "mail", 2, 5)
     return AttemptEnded(fact, outcome, timedelta(milliseconds=1500), failure)
 
@@ -70,7 +71,8 @@ def test_a_retry_is_a_warning_and_an_end_an_error_with_its_traceback(
 ) -> None:
     failure = Failure("no", type="ValueError", traceback="Traceback:\n  here\nValueError: no\n")
     caplog.set_level(logging.INFO)
-    for outcome, level in (("succeeded", "INFO"), ("retried", "WARNING"), ("failed", "ERROR")):
+    levels: dict[RunOutcome, str] = {"succeeded": "INFO", "retried": "WARNING", "failed": "ERROR"}
+    for outcome, level in levels.items():
         line = line_of(ended(outcome, failure), TextFormatter(), caplog)
         assert f" {level} holdfast.worker attempt {outcome}: job=7 kind=send queue=mail attempt=2/5" in line
         assert 'took="1s 500ms"' in line

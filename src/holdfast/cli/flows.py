@@ -16,8 +16,9 @@ from holdfast.cli.schedules_output import distance
 from holdfast.cli.table import print_table
 from holdfast.domain.duration import compact
 from holdfast.domain.job import check_key
+from holdfast.domain.states import JOB_STATES, JobState
 from holdfast.errors import InvalidInput
-from holdfast.flows.operators import CANCELLED, STATES
+from holdfast.flows.operators import CANCELLED
 from holdfast.flows.records import FlowRecord, summary_of
 from holdfast.postgres.schema import Schema
 from holdfast.storage.flows import KEEP_EVENTS
@@ -35,7 +36,7 @@ def flows() -> None:
 
 
 @flows.command("list")
-@click.option("--state", type=click.Choice(STATES), help="Only those in this state.")
+@click.option("--state", type=click.Choice(JOB_STATES), help="Only those in this state.")
 @click.option("--kind", metavar="KIND", help="Only this kind, also those that have not begun.")
 @click.option(
     "-n", "--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="How many."
@@ -45,7 +46,7 @@ def flows() -> None:
 @json_option
 def list_(
     *,
-    state: str | None,
+    state: JobState | None,
     kind: str | None,
     limit: int,
     before: int | None,

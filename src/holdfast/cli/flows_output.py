@@ -8,9 +8,9 @@ from typing import Any
 
 from holdfast.cli.schedules_output import length, moment
 from holdfast.cli.table import terminal_width
-from holdfast.flows.records import FlowRecord, FlowStep
+from holdfast.flows.records import FlowRecord, FlowStep, StepState
 
-_MARKS = {
+_MARKS: dict[StepState, str] = {
     "scheduled": "◷",
     "ready": "○",
     "running": "◔",
@@ -20,6 +20,7 @@ _MARKS = {
     "failed": "✕",
     "cancelled": "⊘",
     "expired": "⊘",
+    "lost": "?",
 }
 STEP_HEADS = ("STEP", "KIND", "STATE", "TRIES", "AT (UTC)", "UNTIL (UTC)", "JOB", "VALUE")
 RUN_HEADS = ("RUN", "STEP", "OUTCOME", "TRY", "ENDED (UTC)", "TOOK", "ERROR")
@@ -28,7 +29,7 @@ _MOST_CHILDREN = 8
 _VALUE = 200
 
 
-def marked(state: str) -> str:
+def marked(state: StepState) -> str:
     return f"{_MARKS.get(state, '?')} {state}"
 
 

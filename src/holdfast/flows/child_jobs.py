@@ -12,6 +12,7 @@ from holdfast.codec.signature import Signature
 from holdfast.domain.failure import recorded_error
 from holdfast.domain.flow_path import Place, Recorded, full_name
 from holdfast.domain.job import NewJob
+from holdfast.domain.states import final_state
 from holdfast.errors import ChildFailed, InvalidInput, Undecodable
 from holdfast.flows.replay import Replay
 from holdfast.flows.step_values import Typed
@@ -166,7 +167,7 @@ def _outcome_of(record: Recorded, signature: Signature | None) -> Any | ChildFai
             return signature.decode_result(record.value)
         return None if record.value is None else json.loads(record.value)
     error = recorded_error(record.error)
-    state = str(error.pop("state", "failed"))
+    state = final_state(error.pop("state", "failed")) or "unknown"
     return ChildFailed(record.name, job=record.child or 0, state=state, error=error)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from holdfast.domain.job import check_text
+from holdfast.domain.states import JOB_STATES, JobState
 from holdfast.errors import Conflict, FlowNotFailed, InvalidInput, JobNotFound, NotAFlow, StepNotFound
 from holdfast.flows.records import FlowRecord, FlowSummary, is_machine_args, record_of, summary_of
 from holdfast.postgres.conversation import Conversation, Holder, ask
@@ -19,7 +20,6 @@ from holdfast.worker.cancel_log import log_cancelled
 # Named out here: inside the class, `list` is the verb.
 ManyFlows = list[FlowSummary]
 
-STATES = ("ready", "scheduled", "waiting", "running", "succeeded", "failed", "cancelled", "expired")
 CANCELLED = "cancelled on request"
 
 
@@ -35,7 +35,7 @@ class FlowOperators:
         self,
         *,
         kind: str | None = None,
-        state: str | None = None,
+        state: JobState | None = None,
         before: int | None = None,
         limit: int = 100,
         conn: object = None,
@@ -49,7 +49,7 @@ class FlowOperators:
         self,
         *,
         kind: str | None = None,
-        state: str | None = None,
+        state: JobState | None = None,
         before: int | None = None,
         limit: int = 100,
         conn: object = None,
@@ -89,11 +89,11 @@ class FlowOperators:
         return self._holder.hold_sync(self._cancel(flow, reason), conn)
 
     def _list(
-        self, kind: str | None, state: str | None, before: int | None, limit: int
+        self, kind: str | None, state: JobState | None, before: int | None, limit: int
     ) -> Conversation[ManyFlows]:
         """Checked before anything is asked: a conversation only begins when it is held."""
-        if state is not None and state not in STATES:
-            raise InvalidInput(f"state is {state!r}: give one of {', '.join(STATES)}")
+        if state is not None and state not in JOB_STATES:
+            raise InvalidInput(f"state is {state!r}: give one of {', '.join(JOB_STATES)}")
         known = tuple(self._kinds())
         return _page(flows(self._schema, kind=kind, known=known, state=state, before=before, limit=limit))
 

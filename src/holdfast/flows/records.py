@@ -4,12 +4,16 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
+from holdfast.domain.states import FinalState, JobState, RunOutcome, final_state
 from holdfast.storage.flows_shown import FlowRow, StepRow
 from holdfast.storage.operators import Found, LedgerEntry
 
 _STATE = "state"
+
+StepState = Literal["done", "unknown", JobState]
+"""`done`, or the state of the flow or of the child; `unknown` once the child was pruned."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +25,7 @@ class FlowSummary:
     id: int
     kind: str
     queue: str
-    state: str
+    state: JobState
     step: str | None
     done: int
     waits_for: str | None
@@ -41,7 +45,7 @@ class FlowStep:
 
     name: str
     kind: str
-    state: str
+    state: StepState
     failures: int
     value: Any
     error: dict[str, Any] | None
@@ -60,7 +64,7 @@ class FlowRun:
 
     run: int
     attempt: int
-    outcome: str
+    outcome: RunOutcome
     step: str | None
     next: str | None
     worker: int | None
@@ -76,7 +80,7 @@ class FlowRecord:
     id: int
     kind: str
     queue: str
-    state: str
+    state: JobState
     is_machine: bool
     args: dict[str, Any]
     attempt: int
@@ -171,9 +175,9 @@ def _is_at(row: StepRow) -> bool:
     return row.kind == _STATE and not row.is_done
 
 
-def _state(row: StepRow, found: Found) -> str:
+def _state(row: StepRow, found: Found) -> StepState:
     if _is_at(row):
-        return "done" if found.state == "succeeded" else found.state
+        return _state_of_current(found)
     if row.is_done:
         return "done" if row.error is None else _bad_end(_read(row.error))
     if row.child is not None:
@@ -181,18 +185,21 @@ def _state(row: StepRow, found: Found) -> str:
     return "waiting" if found.finished_at is None else found.state
 
 
-def _bad_end(error: dict[str, Any]) -> str:
+def _state_of_current(found: Found) -> StepState:
+    """The step that a machine has come to stands where the machine does."""
+    return "done" if found.state == "succeeded" else found.state
+
+
+def _bad_end(error: dict[str, Any]) -> FinalState:
     """A child's may be that it was cancelled or has expired."""
-    state = error.get("state")
-    return state if state in ("cancelled", "expired") else "failed"
+    return final_state(error.get("state")) or "failed"
 
 
 def _first_step(args: dict[str, Any], found: Found) -> FlowStep:
-    state = "done" if found.state == "succeeded" else found.state
     return FlowStep(
         str(args["step"]),
         _STATE,
-        state,
+        _state_of_current(found),
         0,
         args["fields"],
         _read(found.error),

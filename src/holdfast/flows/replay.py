@@ -9,6 +9,7 @@ from typing import NoReturn
 
 from holdfast.domain.flow_path import MAIN, Path, Place, Recorded
 from holdfast.domain.retry import Retry
+from holdfast.domain.states import RunOutcome
 from holdfast.errors import ConnectionLost, InvalidInput, StepFailed
 from holdfast.flows.branches import Answers, Branches, here, lane_here
 from holdfast.flows.enclosing_step import step_around
@@ -165,7 +166,8 @@ class Replay:
             raise
         statuses = {answer.status for answer in answers}
         if "waiting" in statuses:
-            outcome = "retried" if any(wait.error for wait in waits if wait.kind == "retry") else "snoozed"
+            is_retry = any(wait.error for wait in waits if wait.kind == "retry")
+            outcome: RunOutcome = "retried" if is_retry else "snoozed"
             waiting = shown(waits, self.path, self.children, self.claimed.row.started_at + self.claimed.took)
             self.end, self.awaited = (
                 Suspended(is_settled=True, outcome=outcome, waiting=waiting, failure=failure_among(waits)),

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 from holdfast.domain.failure import Failure
 from holdfast.domain.outcome import Released
+from holdfast.domain.states import RunOutcome
 from holdfast.errors import ServerUnable
 from holdfast.worker.handler_requests import EndWith, HandlerRequest, Snooze
 
@@ -21,7 +22,7 @@ class Suspended(BaseException):
         self,
         *,
         is_settled: bool,
-        outcome: str = "snoozed",
+        outcome: RunOutcome = "snoozed",
         waiting: str | None = None,
         failure: Failure | None = None,
     ) -> None:

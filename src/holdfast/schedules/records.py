@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Literal
 
 from holdfast.domain.schedule_rules import Rules
+from holdfast.domain.states import JobState
 from holdfast.domain.timing import Timing
 from holdfast.errors import InvalidInput
 from holdfast.schedules.planner import read_schedule
@@ -62,7 +63,7 @@ class PlanRecord:
     decided_at: datetime
     run_at: datetime | None
     job: int | None
-    state: str | None
+    state: JobState | None
     attempts: int | None
     max_attempts: int | None
     next_retry_at: datetime | None

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from holdfast.domain.job import KEY_LIMIT, check_ids, check_limit, check_name
+from holdfast.domain.states import JobState
 from holdfast.postgres.conversation import Conversation, ask
 from holdfast.postgres.schema import Schema
 from holdfast.postgres.statement import Statement
@@ -19,7 +20,7 @@ class FlowRow(NamedTuple):
     job: int
     kind: str
     queue: str
-    state: str
+    state: JobState
     attempt: int
     max_attempts: int
     created_at: datetime
@@ -45,7 +46,7 @@ class StepRow(NamedTuple):
     key: str | None
     child: int | None
     child_kind: str | None
-    child_state: str | None
+    child_state: JobState | None
 
 
 _LIST = statement("flow_list", FlowRow, is_repeatable=True)
@@ -59,7 +60,7 @@ def flows(
     *,
     kind: str | None = None,
     known: Sequence[str] = (),
-    state: str | None = None,
+    state: JobState | None = None,
     before: int | None = None,
     limit: int = 100,
     now: datetime | None = None,

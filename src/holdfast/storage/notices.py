@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
+from holdfast.domain.states import RunOutcome
 from holdfast.postgres.schema import Schema
 from holdfast.postgres.statement import Statement
 from holdfast.storage.statements import statement
@@ -22,7 +23,7 @@ class Notice(NamedTuple):
     created_at: datetime
     deadline_at: datetime | None
     worker: int | None
-    outcome: str
+    outcome: RunOutcome
     attempt: int
     max_attempts: int
     priority: int
@@ -39,7 +40,7 @@ class Untold(NamedTuple):
     """How many notices of one kind and outcome nobody has taken, and the first of their jobs."""
 
     kind: str
-    outcome: str
+    outcome: RunOutcome
     number: int
     job: int
 

@@ -14,6 +14,7 @@ from holdfast.domain.job import (
     check_text,
     check_time,
 )
+from holdfast.domain.states import JobState, RunOutcome
 from holdfast.errors import InvalidInput
 from holdfast.postgres.conversation import Conversation, ask
 from holdfast.postgres.schema import Schema
@@ -82,7 +83,7 @@ class Found(NamedTuple):
     kind: str
     queue: str
     priority: int
-    state: str
+    state: JobState
     attempt: int
     max_attempts: int
     args: str
@@ -105,7 +106,7 @@ class Found(NamedTuple):
 class LedgerEntry(NamedTuple):
     run: int
     attempt: int
-    outcome: str
+    outcome: RunOutcome
     is_final: bool
     worker: int | None
     started_at: datetime | None

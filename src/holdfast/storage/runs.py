@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple, assert_never
 from holdfast.domain.json_text import flaw
 from holdfast.domain.light_value import PerJob
 from holdfast.domain.ring import SEGMENTS, segments_without
+from holdfast.domain.states import RunOutcome
 from holdfast.domain.transition import (
     SUCCESS,
     Cancel,
@@ -88,7 +89,7 @@ class Settled(NamedTuple):
     job: int
     run: int
     answer: Answer
-    outcome: str | None
+    outcome: RunOutcome | None
 
 
 class Settlement(PerJob, frozen=True):
@@ -128,7 +129,7 @@ class Retention:
 _new_tuple = tuple.__new__
 
 
-def _completed(jobs: list[int], runs: list[int], answer: Answer, outcome: str | None) -> list[Settled]:
+def _completed(jobs: list[int], runs: list[int], answer: Answer, outcome: RunOutcome | None) -> list[Settled]:
     # As Settled(…) does, in a third of its time: they come in thousands.
     return [_new_tuple(Settled, (job, run, answer, outcome)) for job, run in zip(jobs, runs, strict=True)]
 

@@ -10,6 +10,7 @@ from holdfast.domain.failure import storable
 from holdfast.domain.job import check_limit, check_name
 from holdfast.domain.plan_decisions import Decided, Look
 from holdfast.domain.schedule_rules import check_scope
+from holdfast.domain.states import JobState
 from holdfast.errors import InvalidInput
 from holdfast.postgres.schema import Schema
 from holdfast.postgres.statement import Statement
@@ -74,7 +75,7 @@ class PlanRow(NamedTuple):
     decided_at: datetime
     run_at: datetime | None
     job: int | None
-    state: str | None
+    state: JobState | None
     attempts: int | None
     max_attempts: int | None
     next_retry_at: datetime | None

@@ -7,6 +7,7 @@ from datetime import timedelta
 
 from holdfast.domain.failure import Failure
 from holdfast.domain.light_value import PerJob
+from holdfast.domain.states import RunOutcome
 
 
 class AttemptFact(PerJob, frozen=True):
@@ -32,7 +33,7 @@ class AttemptEnded(PerJob, frozen=True):
     """
 
     of: AttemptFact
-    outcome: str
+    outcome: RunOutcome
     took: timedelta
     failure: Failure | None = None
     delay: timedelta | None = None
@@ -125,7 +126,7 @@ class RunTakenAway:
     worker: int
     host: str | None
     pid: int | None
-    outcome: str
+    outcome: RunOutcome
     failure: Failure
 
 
@@ -152,7 +153,7 @@ class HooksUntold:
     """Ends whose hooks nobody has called for ten minutes: no worker that knows the kind is there."""
 
     kind: str
-    outcome: str
+    outcome: RunOutcome
     count: int
     job: int
 

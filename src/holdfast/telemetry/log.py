@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import assert_never
 
 from holdfast.domain.duration import compact
+from holdfast.domain.states import RunOutcome
 from holdfast.telemetry.error_line import Start, first_line
 from holdfast.telemetry.events import (
     AttemptEnded,
@@ -37,7 +38,7 @@ from holdfast.telemetry.events import (
 logger = logging.getLogger("holdfast.worker")
 
 _LEVELS: dict[type[Event], int] = {AttemptStarted: logging.DEBUG, AttemptEnded: logging.INFO}
-_BAD = ("failed", "expired")
+_BAD: tuple[RunOutcome, ...] = ("failed", "expired")
 _THREAD = 'plain functions cannot be stopped, see isolate="process"'
 _AT_LEAST_ONCE = "; the job may run again and repeat what this run did"
 _STUBBORN = "its handler has not ended: it cleans up, or caught the CancelledError and must raise it again"

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 
 from holdfast.domain.failure import Failure
+from holdfast.domain.states import RunOutcome
 from holdfast.domain.transition import Complete
 from holdfast.errors import JobEnded
 from holdfast.producer.wake_ups import LEADER
@@ -40,7 +41,7 @@ class AttemptReporter:
     async def call_on_start(self, hook: Hook, claimed: ClaimedRun, context: Context) -> None:
         await self._hook_caller.call("on_start", claimed, hook, context)
 
-    def settled(self, ending: RunEnding, answer: Answer, outcome: str | None) -> None:
+    def settled(self, ending: RunEnding, answer: Answer, outcome: RunOutcome | None) -> None:
         """The settler's answer: what has become of the run."""
         claimed, transition = ending.claimed, ending.transition
         self._forget(claimed)
@@ -89,7 +90,7 @@ class AttemptReporter:
         if claimed.kind.hooks.on_success:
             self._hook_caller.soon(claimed, ("on_success", claimed.kind.hooks.on_success, (context,)))
 
-    def _ended(self, ending: RunEnding, outcome: str) -> None:
+    def _ended(self, ending: RunEnding, outcome: RunOutcome) -> None:
         claimed = ending.claimed
         goes_on = outcome in ("retried", "snoozed")
         if goes_on:
@@ -105,6 +106,6 @@ class AttemptReporter:
         self._hook_caller.soon(claimed, *((name, hook, (ending.context, error)) for name, hook in hooks))
 
 
-def _job_ended(job: int, outcome: str, failure: Failure | None) -> JobEnded:
+def _job_ended(job: int, outcome: RunOutcome, failure: Failure | None) -> JobEnded:
     """For the hooks of a job that ended without anything having been raised."""
     return JobEnded(job=job, state=outcome, error=json.loads(failure.to_json()) if failure else {})

@@ -16,6 +16,7 @@ from typing import Any
 
 from holdfast.domain.failure import Failure
 from holdfast.domain.outcome import Succeeded
+from holdfast.domain.states import RunOutcome
 from holdfast.storage.runs import ClaimRow
 from holdfast.telemetry.events import AttemptFact
 from holdfast.worker.job_kind import Kind
@@ -41,7 +42,7 @@ class CommittedEnd:
     for, in words; `failure` what it will try again; `next_step` the step that a machine goes on with.
     """
 
-    outcome: str
+    outcome: RunOutcome
     flag: str | None = None
     waiting: str | None = None
     failure: Failure | None = None

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from holdfast.codec.signature import Signature
 from holdfast.domain.job import Policy
 from holdfast.domain.retry import Retry
+from holdfast.domain.states import RUN_OUTCOMES, RunOutcome
 from holdfast.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ class Hooks:
             self.on_cancelled or general.on_cancelled,
         )
 
-    def told_of(self, outcome: str) -> tuple[tuple[str, ErrorHook | None], ...]:
+    def told_of(self, outcome: RunOutcome) -> tuple[tuple[str, ErrorHook | None], ...]:
         """Which hooks are called, in order, once a run or a job without one has come to this."""
         match outcome:
             case "retried":
@@ -99,5 +100,6 @@ def heard(kinds: Kinds) -> dict[str, list[str]]:
         outcome: [
             name for name, kind in kinds.items() if any(hook for _, hook in kind.hooks.told_of(outcome))
         ]
-        for outcome in ("retried", "failed", "expired", "cancelled")
+        for outcome in RUN_OUTCOMES
+        if Hooks().told_of(outcome)
     }

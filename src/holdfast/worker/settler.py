@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from holdfast.domain.failure import Failure
+from holdfast.domain.states import RunOutcome
 from holdfast.domain.transition import Fail, Transition
 from holdfast.errors import StatementFailed
 from holdfast.postgres.conversation import hold
@@ -34,7 +35,7 @@ class RunEnding(Settlement, frozen=True):
 
     claimed: ClaimedRun
     context: "Context"
-    then: Callable[["RunEnding", Answer, str | None], None]
+    then: Callable[["RunEnding", Answer, RunOutcome | None], None]
     state: str | None = None
     error: BaseException | None = None
 
@@ -44,7 +45,7 @@ class RunEnding(Settlement, frozen=True):
         claimed: ClaimedRun,
         transition: Transition,
         context: "Context",
-        then: Callable[["RunEnding", Answer, str | None], None],
+        then: Callable[["RunEnding", Answer, RunOutcome | None], None],
         state: str | None = None,
         error: BaseException | None = None,
     ) -> "RunEnding":

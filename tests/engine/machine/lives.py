@@ -9,6 +9,7 @@ from msgspec import structs
 from engine.machine.places import Ended, Entry, Job, Place, Ready, RingModel, Running, Scheduled, Worker
 from holdfast.domain.job import NewJob
 from holdfast.domain.ring import segments_without
+from holdfast.domain.states import RunOutcome
 from holdfast.domain.transition import Cancel, Complete, Fail, Release, Retry, Snooze, Transition
 from holdfast.storage.chores import NextDue
 from holdfast.storage.runs import TIMEOUT, Retention, Saving, Settled, Settlement
@@ -166,7 +167,7 @@ class Lives:
             self.saved[job.id] = saving.state
         return True
 
-    def _end(self, job: Job, outcome: str, attempt: int, *, is_hindered: bool = False) -> None:
+    def _end(self, job: Job, outcome: RunOutcome, attempt: int, *, is_hindered: bool = False) -> None:
         usual = {"succeeded": KEEP.succeeded, "failed": KEEP.dead}.get(outcome, KEEP.other)
         keep = usual if job.new.policy.keep is None else job.new.policy.keep
         job.place = Ended(attempt, outcome, self.now + keep)
@@ -175,7 +176,7 @@ class Lives:
         if not job.is_kept:
             self.saved.pop(job.id, None)
 
-    def _stop(self, job: Job, outcome: str) -> None:
+    def _stop(self, job: Job, outcome: RunOutcome) -> None:
         """End a job that waits: the ledger has it without a run."""
         attempt = job.place.attempt
         self._end(job, outcome, attempt)
@@ -183,17 +184,17 @@ class Lives:
         self._tally(job, outcome)
         self._notice(job, outcome, attempt)
 
-    def _notice(self, job: Job, outcome: str, attempt: int) -> None:
+    def _notice(self, job: Job, outcome: RunOutcome, attempt: int) -> None:
         """No attempt of a worker has told of it: somebody has to tell the hooks."""
         self.notices[job.id, outcome, attempt] += 1
 
-    def _tally(self, job: Job, outcome: str) -> None:
+    def _tally(self, job: Job, outcome: RunOutcome) -> None:
         minute = self.now.replace(second=0, microsecond=0)
         self.tallied[minute, job.new.policy.queue, job.new.policy.kind, outcome] += 1
 
 
-def outcome_of(transition: Transition) -> str:
-    names: dict[type[Transition], str] = {
+def outcome_of(transition: Transition) -> RunOutcome:
+    names: dict[type[Transition], RunOutcome] = {
         Complete: "succeeded",
         Retry: "retried",
         Snooze: "snoozed",

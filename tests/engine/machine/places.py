@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from holdfast.domain.job import NewJob
+from holdfast.domain.states import RunOutcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +32,7 @@ class Running:
 @dataclass(frozen=True, slots=True)
 class Ended:
     attempt: int
-    outcome: str
+    outcome: RunOutcome
     keep_until: datetime
 
 
@@ -43,7 +44,7 @@ class Entry:
     """A row of the ledger. `run` is None for an ending without a run: nobody was given its number."""
 
     run: int | None
-    outcome: str
+    outcome: RunOutcome
     attempt: int
     is_final: bool
     is_taken_away: bool = False

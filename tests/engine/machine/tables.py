@@ -8,6 +8,7 @@ from typing import Any
 import psycopg
 
 from engine.machine.places import Ended, Entry, Place, Ready, Running, Scheduled
+from holdfast.domain.states import RunOutcome
 
 Minute = tuple[datetime, str, str, str]  # of a queue, a kind and an outcome
 
@@ -119,7 +120,7 @@ class Tables:
         )
 
 
-def _minute(minute: datetime, queue: str, kind: str, outcome: str) -> Minute:
+def _minute(minute: datetime, queue: str, kind: str, outcome: RunOutcome) -> Minute:
     return (minute, queue, kind, outcome)
 
 

@@ -1,0 +1,79 @@
+"""The states and outcomes that Python knows are those of the schema, of every statement and of the docs."""
+
+import re
+from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from holdfast.domain.states import (
+    ACTIVE_STATES,
+    CONTINUING_OUTCOMES,
+    FINAL_STATES,
+    JOB_STATES,
+    RUN_OUTCOMES,
+    FinalState,
+    final_state,
+)
+from holdfast.storage.statements import FOLDER
+from support.engine import Engine
+
+_DOCS = Path(__file__).parents[2] / "docs" / "reference"
+_STORAGE = Path(str(FOLDER)).parent
+_LIST = re.compile(r"\boutcomes?(?:\[[^\]]*\])?\s+(?:not\s+)?in\s+\(([^)]*)\)")
+# What a statement may name besides all final outcomes or all others, and why.
+_PARTS = {
+    frozenset({"retried", "snoozed"}): "goes to the table scheduled",
+    frozenset({"snoozed", "released"}): "calls no hook",
+}
+
+
+def test_the_outcomes_of_python_are_those_of_the_schemas_enum(engine: Engine) -> None:
+    rows = engine.connection.execute("select unnest(enum_range(null::holdfast.outcome))::text").fetchall()
+    assert {outcome for (outcome,) in rows} == set(RUN_OUTCOMES)
+
+
+def test_the_states_of_python_are_those_of_the_view_of_jobs(engine: Engine) -> None:
+    [(view,)] = engine.connection.execute("select pg_get_viewdef('holdfast.jobs')").fetchall()
+    [case] = re.findall(r"CASE((?:(?!CASE).)*?)END AS state", view, re.DOTALL)
+    assert "f.outcome" in case, "a final state is the outcome of the last run"
+    assert set(re.findall(r"'(\w+)'", case)) | FINAL_STATES == set(JOB_STATES)
+
+
+def test_a_state_is_active_or_final_or_lost_and_an_outcome_ends_the_job_or_lets_it_go_on() -> None:
+    assert {*ACTIVE_STATES, *FINAL_STATES, "lost"} == set(JOB_STATES)
+    assert len(ACTIVE_STATES) + len(FINAL_STATES) + 1 == len(JOB_STATES)
+    assert set(RUN_OUTCOMES) == FINAL_STATES | CONTINUING_OUTCOMES
+    assert len(FINAL_STATES) + len(CONTINUING_OUTCOMES) == len(RUN_OUTCOMES)
+
+
+def test_a_statement_that_lists_outcomes_lists_all_final_ones_or_all_others() -> None:
+    """A new outcome makes this fail for each statement that must take it in."""
+    lists = [
+        (path.name, frozenset(re.findall(r"'(\w+)'", listed)))
+        for folder in ("sql", "sql_parts")
+        for path in (_STORAGE / folder).glob("*.sql")
+        for listed in _LIST.findall(path.read_text("utf-8"))
+    ]
+    assert {"settle.sql", "cancel.sql", "expire.sql", "claim.sql"} <= {name for name, _ in lists}
+    whole = {FINAL_STATES, CONTINUING_OUTCOMES, *_PARTS}
+    assert [(name, sorted(listed)) for name, listed in lists if listed not in whole] == []
+
+
+def test_every_state_and_every_outcome_is_documented() -> None:
+    [states] = re.findall(r"^States: .*$", (_DOCS / "app.md").read_text("utf-8"), re.MULTILINE)
+    assert set(re.findall(r"`(\w+)`", states)) == set(JOB_STATES)
+    outcomes = re.findall(
+        r"^\| `outcome` \| (.*) \|$", (_DOCS / "tables.md").read_text("utf-8"), re.MULTILINE
+    )
+    assert set(RUN_OUTCOMES) in [set(re.findall(r"`(\w+)`", listed)) for listed in outcomes]
+
+
+@pytest.mark.parametrize("state", get_args(FinalState))
+def test_a_final_state_is_known_by_its_word(state: FinalState) -> None:
+    assert final_state(state) == state
+
+
+@pytest.mark.parametrize("word", ["ready", "lost", "retried", "", None, 7, [], "Failed"])
+def test_any_other_word_is_no_final_state(word: object) -> None:
+    assert final_state(word) is None
