@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import psycopg
 
 from holdfast.domain.job import NewJob, Policy
-from holdfast.domain.transition import Complete
+from holdfast.domain.transition import CompleteJob
 from holdfast.postgres.conversation import Conversation, hold_blocking
 from holdfast.postgres.schema import Schema
 from holdfast.postgres.statement import Statement
@@ -24,7 +24,7 @@ KIND = "send_receipt"
 QUEUE = "default"
 POLICY = Policy(KIND, queue=QUEUE)
 ARGS = '{"user_id": 4711, "template": "receipt", "total": "49.90"}'
-DONE = Complete(result=None, flag=None)
+DONE = CompleteJob(result=None, flag=None)
 
 
 class Session:

@@ -11,7 +11,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from holdfast.domain.duration import compact, duration
-from holdfast.domain.light_value import PerJob
+from holdfast.domain.light_value import LightValue
 from holdfast.domain.states import FINAL_STATES, JobState, final_state
 from holdfast.errors import InvalidInput, JobEnded, JobNotFound
 from holdfast.postgres.statement import Statement
@@ -50,7 +50,7 @@ class JobStatus:
         return self.state in FINAL_STATES
 
 
-class Handle(PerJob, Generic[R], frozen=True, gc=True):
+class Handle(LightValue, Generic[R], frozen=True, gc=True):
     """What `enqueue` gives back. `is_new` is False when an active job with the same key stands for it, and of
     a job that was known before.
     """

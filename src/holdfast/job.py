@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Generic, NoReturn, ParamSpec, TypeVar
 
 from holdfast.domain.duration import duration
 from holdfast.domain.job import NewJob, Policy, check_ids
-from holdfast.domain.light_value import PerJob
+from holdfast.domain.light_value import LightValue
 from holdfast.domain.retry import Retry
 from holdfast.domain.uniqueness import Unique, check_unique, unique_key
 from holdfast.errors import InvalidInput
@@ -28,7 +28,7 @@ R_co = TypeVar("R_co", covariant=True)
 Length = str | timedelta
 
 
-class Call(PerJob, Generic[R_co], frozen=True, gc=True):
+class Call(LightValue, Generic[R_co], frozen=True, gc=True):
     """A job with its arguments, ready to be enqueued together with others."""
 
     kind: Kind

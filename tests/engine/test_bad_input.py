@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from holdfast.domain.failure import Failure
 from holdfast.domain.job import NewJob, Policy, args_json
-from holdfast.domain.transition import Complete, Fail, Retry
+from holdfast.domain.transition import CompleteJob, FailJob, RetryJob
 from holdfast.errors import InvalidInput
 from holdfast.storage import jobs, operators
 from holdfast.storage.runs import Saving, Settlement, settle
@@ -250,7 +250,7 @@ def test_any_other_hand_written_row_is_run_like_its_neighbours(dsn: str, column:
     way, with sound ones on both sides.
     """
     failure = Failure("no", "handler_error")
-    for transition in (Complete(None, None), Retry(A_DAY, failure), Fail(failure)):
+    for transition in (CompleteJob(None, None), RetryJob(A_DAY, failure), FailJob(failure)):
         with Engine.on(dsn) as engine:
             worker = engine.worker()
             first, odd, last = engine.enqueue(), insert(engine, **{column: value}), engine.enqueue()

@@ -11,9 +11,18 @@ from holdfast.codec.result import success
 from holdfast.domain.failure import MESSAGE_LIMIT, Failure
 from holdfast.domain.job import Policy
 from holdfast.domain.json_text import flaw
-from holdfast.domain.outcome import Failed, Outcome, Snoozed, Succeeded
+from holdfast.domain.outcome import AttemptOutcome, Failed, Snoozed, Succeeded
 from holdfast.domain.result import RESULT_LIMIT, bounded
-from holdfast.domain.transition import Complete, Fail, Release, Retry, Run, Snooze, Transition, decide
+from holdfast.domain.transition import (
+    CompleteJob,
+    FailJob,
+    ReleaseJob,
+    RetryJob,
+    Run,
+    SnoozeJob,
+    Transition,
+    decide,
+)
 from holdfast.storage import chores, operators, runs, workers
 from support.engine import SCHEMA, Engine
 
@@ -23,7 +32,7 @@ RUN = Run(1, 1, Policy("mail").backoff)
 
 def settled(engine: Engine, worker: int, transitions: list[Any]) -> list[operators.Found]:
     """Each of these in one statement, with a sound one before and behind."""
-    asked = [Complete("1", None), *transitions, Complete("2", None)]
+    asked = [CompleteJob("1", None), *transitions, CompleteJob("2", None)]
     for _ in asked:
         engine.enqueue()
     claimed = engine.claim(worker, limit=len(asked))
@@ -41,7 +50,7 @@ def settled(engine: Engine, worker: int, transitions: list[Any]) -> list[operato
 @pytest.mark.requirement("S0.25")
 def test_a_success_without_a_result_shows_an_empty_object(dsn: str) -> None:
     with Engine.on(dsn) as engine:
-        nothing, null = settled(engine, engine.worker(), [Complete(None, None), Complete("null", None)])
+        nothing, null = settled(engine, engine.worker(), [CompleteJob(None, None), CompleteJob("null", None)])
         assert (nothing.state, nothing.result, nothing.flag) == ("succeeded", None, None)
         assert null.result == "null"
         shown = engine.connection.execute("select result from holdfast.jobs where id = %s", [nothing.job])
@@ -119,7 +128,9 @@ def test_the_text_of_an_error_is_stored_whatever_it_holds(dsn: str) -> None:
         "a\0b\ud83d" + "é" * 5000, traceback="\0" + "t" * 99_999, type="\0", causes=("\ud800",) * 99
     )
     with Engine.on(dsn) as engine:
-        for found in settled(engine, engine.worker(), [Fail(nasty), Retry(JOB, nasty), Snooze(JOB, nasty)]):
+        for found in settled(
+            engine, engine.worker(), [FailJob(nasty), RetryJob(JOB, nasty), SnoozeJob(JOB, nasty)]
+        ):
             [entry] = engine.history(found.job)
             [(message, has_end)] = engine.connection.execute(
                 "select %s::jsonb->>'message', %s::jsonb->>'traceback' ~ 'ttt$'", [entry.error, entry.error]
@@ -130,7 +141,7 @@ def test_the_text_of_an_error_is_stored_whatever_it_holds(dsn: str) -> None:
 
 def test_a_delay_beyond_all_time_is_cut_and_fails_no_batch(dsn: str) -> None:
     run = Run(1, 9, Policy("mail").backoff)
-    outcomes: list[Outcome] = [Snoozed(timedelta.max), Failed(Failure("no"), delay=timedelta.max)]
+    outcomes: list[AttemptOutcome] = [Snoozed(timedelta.max), Failed(Failure("no"), delay=timedelta.max)]
     with Engine.on(dsn) as engine:
         for found in settled(engine, engine.worker(), [decide(run, outcome, 0.5) for outcome in outcomes]):
             assert (found.state, found.run_at and found.run_at.year) == ("scheduled", 2126)
@@ -143,9 +154,9 @@ def test_a_run_that_is_settled_twice_in_one_batch_counts_once(dsn: str) -> None:
         engine.enqueue()
         one, other = engine.claim(worker)
         twice = [
-            runs.Settlement(worker, one.job or 0, one.run, Complete('"first"', None)),
-            runs.Settlement(worker, one.job or 0, one.run, Fail(Failure("second"))),
-            runs.Settlement(worker, other.job or 0, other.run, Complete(None, None)),
+            runs.Settlement(worker, one.job or 0, one.run, CompleteJob('"first"', None)),
+            runs.Settlement(worker, one.job or 0, one.run, FailJob(Failure("second"))),
+            runs.Settlement(worker, other.job or 0, other.run, CompleteJob(None, None)),
         ]
         answers = engine.run(runs.settle(SCHEMA, twice, now=engine.now))
         assert sorted((row.job, row.answer) for row in answers) == [
@@ -211,7 +222,9 @@ def test_a_scheduled_row_whose_job_is_gone_is_swept_by_promote_and_by_expire(dsn
         assert engine.connection.execute("select count(*) from holdfast.scheduled").fetchone() == (0,)
 
 
-@pytest.mark.parametrize(("transition", "answer"), [(Complete(None, None), "settled"), (Release(), "lost")])
+@pytest.mark.parametrize(
+    ("transition", "answer"), [(CompleteJob(None, None), "settled"), (ReleaseJob(), "lost")]
+)
 def test_a_run_whose_job_is_gone_ends_and_the_others_are_settled(
     dsn: str, transition: Transition, answer: str
 ) -> None:

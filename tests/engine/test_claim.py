@@ -7,7 +7,7 @@ import pytest
 
 from holdfast.domain.failure import Failure
 from holdfast.domain.job import Policy
-from holdfast.domain.transition import Complete, Fail, Release, Retry
+from holdfast.domain.transition import CompleteJob, FailJob, ReleaseJob, RetryJob
 from holdfast.storage import chores, operators, runs, workers
 from support.engine import SCHEMA, START, Engine
 
@@ -37,7 +37,7 @@ def test_every_claim_gets_a_run_that_no_other_ever_had(engine: Engine) -> None:
         engine.enqueue()
     claimed = engine.claim(worker, limit=3) + engine.claim(worker)
     for row in claimed:
-        engine.settle(worker, row, Release())
+        engine.settle(worker, row, ReleaseJob())
     again = engine.claim(worker)
     assert len({row.run for row in claimed + again}) == 10
     assert min(row.run for row in again) > max(row.run for row in claimed)
@@ -115,9 +115,9 @@ def test_only_what_is_ready_can_be_claimed(engine: Engine, state: str) -> None:
     else:
         [claimed] = engine.claim(worker)
         settled = {
-            "succeeded": Complete(None, None),
-            "failed": Fail(NO),
-            "scheduled": Retry(timedelta(1e-5), NO),
+            "succeeded": CompleteJob(None, None),
+            "failed": FailJob(NO),
+            "scheduled": RetryJob(timedelta(1e-5), NO),
         }
         if state in settled:
             engine.settle(worker, claimed, settled[state])

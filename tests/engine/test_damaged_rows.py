@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from holdfast import App, WorkerOptions
-from holdfast.domain.transition import Complete
+from holdfast.domain.transition import CompleteJob
 from holdfast.storage import chores, workers
 from holdfast.worker.lease_keeper import Beats
 from support.damage import Turns, damage, damages, failing_chores, turns
@@ -183,7 +183,7 @@ def test_a_job_that_ended_and_is_put_back_by_hand_neither_runs_nor_ends_again(ds
         worker = engine.worker()
         job, other = engine.enqueue(), engine.enqueue()
         for row in engine.claim(worker):
-            engine.settle(worker, row, Complete("1", None))
+            engine.settle(worker, row, CompleteJob("1", None))
         later = engine.enqueue()
         for table, values in (
             ("ready", "select %s, now(), null, 0, 5, 0, 'default', 'mail'"),
@@ -202,7 +202,7 @@ def test_a_lease_of_a_job_that_ended_is_swept_by_rescue(dsn: str) -> None:
         worker = engine.worker()
         job, other = engine.enqueue(), engine.enqueue()
         row, _ = engine.claim(worker)
-        engine.settle(worker, row, Complete("1", None))
+        engine.settle(worker, row, CompleteJob("1", None))
         engine.connection.execute(
             "insert into holdfast.lease select * from (select worker, %s, run, ready_at, started_at,"
             " timeout_at, cancel_requested_at, attempt, is_plain, queue, kind, cancel_reason from holdfast.lease) l",  # noqa: E501  # reads as one

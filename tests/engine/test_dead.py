@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.domain.failure import Failure
 from holdfast.domain.job import Policy
-from holdfast.domain.transition import Complete, Fail
+from holdfast.domain.transition import CompleteJob, FailJob
 from holdfast.storage import chores, operators, runs
 from support.engine import SCHEMA, START, Engine
 
@@ -24,7 +24,7 @@ def die(engine: Engine, policy: Policy | None = None, message: str = "no", **whe
     engine.connection.execute("update holdfast.ready set attempt = 2 where job = %s", [job])
     [claimed] = engine.claim(worker, queue=policy.queue, kinds=(policy.kind,))
     engine.run(runs.save(SCHEMA, [runs.Saving(worker, job, claimed.run, '{"page": 7}')], now=engine.now))
-    assert engine.settle(worker, claimed, Fail(Failure(message))).outcome == "failed"
+    assert engine.settle(worker, claimed, FailJob(Failure(message))).outcome == "failed"
     return job
 
 
@@ -85,7 +85,7 @@ def test_a_job_that_begins_again_has_all_its_attempts_and_nothing_saved(engine: 
     worker = engine.worker()
     [claimed] = engine.claim(worker)
     assert (claimed.attempt, claimed.state) == (1, None)
-    engine.settle(worker, claimed, Complete("1", None))
+    engine.settle(worker, claimed, CompleteJob("1", None))
     assert engine.state(job) == "succeeded"
     outcomes = [(entry.outcome, entry.is_final) for entry in engine.history(job)]
     assert outcomes == [("failed", False), ("succeeded", True)]

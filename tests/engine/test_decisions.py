@@ -13,25 +13,25 @@ from holdfast.domain.backoff import (
 from holdfast.domain.duration import LONGEST
 from holdfast.domain.failure import Failure
 from holdfast.domain.outcome import (
+    AttemptOutcome,
     Cancelled,
     Failed,
     Lost,
-    Outcome,
     Released,
     Snoozed,
     Succeeded,
-    Undecodable,
+    Unreadable,
 )
 from holdfast.domain.ring import SEGMENTS, Pace, Ring, next_moves, segments_without
 from holdfast.domain.transition import (
     UNDECODABLE_FOR,
-    Cancel,
-    Complete,
-    Fail,
-    Release,
-    Retry,
+    CancelJob,
+    CompleteJob,
+    FailJob,
+    ReleaseJob,
+    RetryJob,
     Run,
-    Snooze,
+    SnoozeJob,
     decide,
 )
 
@@ -46,10 +46,10 @@ early_runs = st.builds(lambda one, more, backoff: Run(one, one + more, backoff),
 last_runs = st.builds(lambda last, backoff: Run(last, last, backoff), attempts, backoffs)
 only_runs = st.builds(Run, attempts, attempts, backoffs, st.just("fail"))
 lost = st.builds(Lost, st.sampled_from([Failure("gone", "lease_lost"), Failure("late", "stale_timeout")]))
-outcomes: st.SearchStrategy[Outcome] = st.one_of(
+outcomes: st.SearchStrategy[AttemptOutcome] = st.one_of(
     st.builds(Succeeded),
     st.builds(Failed, failures, st.none() | any_lengths, st.booleans()),
-    st.builds(Undecodable, failures, lengths),
+    st.builds(Unreadable, failures, lengths),
     st.builds(Snoozed, any_lengths),
     st.just(Released()),
     st.builds(Cancelled, st.none() | failures),
@@ -59,17 +59,19 @@ outcomes: st.SearchStrategy[Outcome] = st.one_of(
 
 @given(runs, outcomes, lucks)
 def test_there_is_an_answer_for_every_outcome_and_its_delay_can_be_stored(
-    run: Run, outcome: Outcome, luck: float
+    run: Run, outcome: AttemptOutcome, luck: float
 ) -> None:
     transition = decide(run, outcome, luck)
-    if isinstance(transition, Retry | Snooze):
+    if isinstance(transition, RetryJob | SnoozeJob):
         assert timedelta() <= transition.delay <= LONGEST
 
 
 @pytest.mark.requirement("S1.19", "S1.21", "S4.17", "S4.18")
 @given(runs, outcomes, lucks)
-def test_nothing_is_tried_again_after_the_last_attempt(run: Run, outcome: Outcome, luck: float) -> None:
-    if isinstance(decide(run, outcome, luck), Retry):
+def test_nothing_is_tried_again_after_the_last_attempt(
+    run: Run, outcome: AttemptOutcome, luck: float
+) -> None:
+    if isinstance(decide(run, outcome, luck), RetryJob):
         assert run.attempt < run.max_attempts
 
 
@@ -79,7 +81,7 @@ def test_a_job_that_always_fails_runs_as_often_as_its_limit_says(
     limit: int, backoff: Backoff, luck: float, failure: Failure
 ) -> None:
     attempt = 1
-    while isinstance(decide(Run(attempt, limit, backoff), Failed(failure), luck), Retry):
+    while isinstance(decide(Run(attempt, limit, backoff), Failed(failure), luck), RetryJob):
         attempt += 1
     assert attempt == limit
 
@@ -87,20 +89,20 @@ def test_a_job_that_always_fails_runs_as_often_as_its_limit_says(
 @pytest.mark.requirement("S2.31")
 @given(runs, st.none() | st.just("{}"), lucks)
 def test_success_completes_also_on_the_last_attempt(run: Run, result: str | None, luck: float) -> None:
-    assert decide(run, Succeeded(result), luck) == Complete(result, None)
+    assert decide(run, Succeeded(result), luck) == CompleteJob(result, None)
 
 
 @pytest.mark.requirement("S3.26")
 @given(early_runs, lost, lucks)
 def test_a_lost_run_waits_as_its_policy_says(run: Run, outcome: Lost, luck: float) -> None:
-    assert decide(run, outcome, luck) == Retry(run.backoff.delay(run.attempt, luck), outcome.failure)
+    assert decide(run, outcome, luck) == RetryJob(run.backoff.delay(run.attempt, luck), outcome.failure)
 
 
 @pytest.mark.requirement("S4.13", "S3.26")
 @given(last_runs, lost, lucks)
 def test_a_job_that_kills_its_workers_runs_out_of_attempts(run: Run, outcome: Lost, luck: float) -> None:
     transition = decide(run, outcome, luck)
-    assert isinstance(transition, Fail)
+    assert isinstance(transition, FailJob)
     assert transition.failure.code == outcome.failure.code
     assert transition.failure.message.endswith("attempts exhausted")
 
@@ -108,29 +110,29 @@ def test_a_job_that_kills_its_workers_runs_out_of_attempts(run: Run, outcome: Lo
 @pytest.mark.requirement("S0.16")
 @given(only_runs, lost, lucks)
 def test_a_lost_run_that_must_not_run_twice_fails(run: Run, outcome: Lost, luck: float) -> None:
-    assert decide(run, outcome, luck) == Fail(outcome.failure)
+    assert decide(run, outcome, luck) == FailJob(outcome.failure)
 
 
 @given(runs, failures, any_lengths, lucks)
 def test_an_error_that_is_not_worth_another_try_fails_at_once(
     run: Run, failure: Failure, delay: timedelta, luck: float
 ) -> None:
-    assert decide(run, Failed(failure, delay, is_retryable=False), luck) == Fail(failure)
+    assert decide(run, Failed(failure, delay, is_retryable=False), luck) == FailJob(failure)
 
 
 @given(early_runs, failures, lengths, lucks)
 def test_a_delay_that_the_handler_asks_for_wins_over_the_policy(
     run: Run, failure: Failure, delay: timedelta, luck: float
 ) -> None:
-    assert decide(run, Failed(failure, delay), luck) == Retry(delay, failure)
+    assert decide(run, Failed(failure, delay), luck) == RetryJob(delay, failure)
 
 
 @given(runs, failures, st.timedeltas(timedelta(), 2 * UNDECODABLE_FOR), lucks)
 def test_arguments_that_another_version_may_know_wait_ten_minutes_without_an_attempt(
     run: Run, failure: Failure, age: timedelta, luck: float
 ) -> None:
-    transition = decide(run, Undecodable(failure, age), luck)
-    assert isinstance(transition, Snooze if age < UNDECODABLE_FOR else Fail)
+    transition = decide(run, Unreadable(failure, age), luck)
+    assert isinstance(transition, SnoozeJob if age < UNDECODABLE_FOR else FailJob)
     assert transition.failure == failure
 
 
@@ -138,8 +140,8 @@ def test_arguments_that_another_version_may_know_wait_ten_minutes_without_an_att
 def test_arguments_that_do_not_fit_are_tried_ever_more_slowly_whatever_the_jobs_policy(
     run: Run, failure: Failure, age: timedelta, luck: float
 ) -> None:
-    transition = decide(run, Undecodable(failure, age), luck)
-    assert isinstance(transition, Snooze)
+    transition = decide(run, Unreadable(failure, age), luck)
+    assert isinstance(transition, SnoozeJob)
     assert timedelta(seconds=1) <= transition.delay <= timedelta(minutes=1)
     assert transition.delay >= min(age / 6, timedelta(minutes=1))
 
@@ -147,8 +149,8 @@ def test_arguments_that_do_not_fit_are_tried_ever_more_slowly_whatever_the_jobs_
 @pytest.mark.requirement("S4.20")
 @given(runs, lucks)
 def test_a_stopping_worker_releases_and_never_fails(run: Run, luck: float) -> None:
-    assert decide(run, Released(), luck) == Release()
-    assert decide(run, Cancelled(), luck) == Cancel(None)
+    assert decide(run, Released(), luck) == ReleaseJob()
+    assert decide(run, Cancelled(), luck) == CancelJob(None)
 
 
 rings = st.builds(

@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.domain.failure import Failure
 from holdfast.domain.job import Policy
-from holdfast.domain.transition import Complete, Retry
+from holdfast.domain.transition import CompleteJob, RetryJob
 from holdfast.storage import operators, ring
 from holdfast.storage.idleness import is_idle
 from support.engine import SCHEMA, Engine
@@ -27,7 +27,7 @@ def test_a_worker_is_busy_from_the_enqueue_of_its_job_to_its_end(engine: Engine)
     assert not idle(engine, worker)
     [claimed] = engine.claim(worker)
     assert not idle(engine, worker)
-    engine.settle(worker, claimed, Complete("null", None))
+    engine.settle(worker, claimed, CompleteJob("null", None))
     assert idle(engine, worker)
 
 
@@ -51,7 +51,7 @@ def test_a_job_of_later_counts_from_its_time_on_even_if_nobody_has_promoted_it(e
     worker = engine.worker()
     engine.enqueue()
     [claimed] = engine.claim(worker)
-    engine.settle(worker, claimed, Retry(A_MINUTE, Failure("no")))
+    engine.settle(worker, claimed, RetryJob(A_MINUTE, Failure("no")))
     assert idle(engine, worker)
     engine.pass_time(A_MINUTE)
     assert not idle(engine, worker)

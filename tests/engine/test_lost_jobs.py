@@ -3,7 +3,7 @@
 import pytest
 
 from holdfast.domain.failure import Failure
-from holdfast.domain.transition import Fail
+from holdfast.domain.transition import FailJob
 from holdfast.storage import chores, operators
 from support.engine import SCHEMA, Engine
 
@@ -44,7 +44,7 @@ def test_a_job_that_another_transaction_moves_is_busy_and_not_taken_for_lost(dsn
 def dead(engine: Engine) -> int:
     worker, job = engine.worker(), engine.enqueue()
     [claimed] = engine.claim(worker)
-    engine.settle(worker, claimed, Fail(Failure("no")))
+    engine.settle(worker, claimed, FailJob(Failure("no")))
     return job
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast.domain.failure import Failure
 from holdfast.domain.job import Policy
-from holdfast.domain.transition import Cancel, Complete, Retry
+from holdfast.domain.transition import CancelJob, CompleteJob, RetryJob
 from holdfast.storage import chores, operators, ring, runs, workers
 from support.engine import SCHEMA, START, Engine
 
@@ -62,7 +62,7 @@ def test_a_running_job_gets_a_request_that_its_worker_learns_of_and_answers(dsn:
     assert (found.state, found.cancel_requested_at) == ("running", START)
     engine.pass_time(A_MINUTE)
     assert cancel(engine, job) == {job: "requested"}  # asking again moves neither the time nor the reason
-    assert engine.settle(worker, claimed, Cancel(Failure("gave up", "cancelled"))).outcome == "cancelled"
+    assert engine.settle(worker, claimed, CancelJob(Failure("gave up", "cancelled"))).outcome == "cancelled"
     assert cancel(engine, job) == {job: "final"}
     [entry] = engine.run(operators.history(SCHEMA, job))
     assert json.loads(entry.error or "") == {"code": "cancelled", "message": "ordered twice"}
@@ -73,7 +73,7 @@ def test_a_retry_that_a_request_cancels_keeps_its_traceback_and_says_why(engine:
     [claimed] = engine.claim(worker)
     cancel(engine, job, reason="ordered twice")
     failure = Failure("broke", "handler_error", "ValueError", "line 1")
-    assert engine.settle(worker, claimed, Retry(A_MINUTE, failure)).outcome == "cancelled"
+    assert engine.settle(worker, claimed, RetryJob(A_MINUTE, failure)).outcome == "cancelled"
     [entry] = engine.run(operators.history(SCHEMA, job))
     assert json.loads(entry.error or "") == {
         "code": "cancelled",
@@ -86,7 +86,7 @@ def test_many_jobs_are_answered_one_by_one(engine: Engine) -> None:
     worker = engine.worker()
     done, running = engine.enqueue(), engine.enqueue()
     first, _ = engine.claim(worker)
-    engine.settle(worker, first, Complete(None, None))
+    engine.settle(worker, first, CompleteJob(None, None))
     ready, later = engine.enqueue(), engine.enqueue(delay=A_MINUTE)
     assert cancel(engine, 999_999, later, ready, running, done, ready) == {
         done: "final",
@@ -115,7 +115,7 @@ def test_a_reprioritised_job_takes_its_new_place_in_every_state(engine: Engine) 
     asked = [running, urgent, later]
     assert engine.hold(operators.reprioritise(SCHEMA, asked, priority=0)) == dict.fromkeys(asked, "changed")
     assert [row.job for row in engine.claim(worker, limit=1)] == [urgent]
-    engine.settle(worker, claimed, Retry(A_MINUTE, Failure("no")))
+    engine.settle(worker, claimed, RetryJob(A_MINUTE, Failure("no")))
     engine.pass_time(A_MINUTE)
     engine.one(chores.promote(SCHEMA, now=engine.now))
     engine.run(runs.renew(SCHEMA, worker=worker, lease=A_MINUTE, runs=[], now=engine.now))
@@ -147,7 +147,7 @@ def test_a_pause_keeps_its_note_and_its_beginning_and_running_jobs_go_on(dsn: st
         operators.pause(SCHEMA, queue="default", note="until noon", until=until, now=engine.now)
     )
     assert again == ("default", START, until, "until noon")
-    assert engine.settle(worker, claimed, Complete(None, None)).answer == "settled"
+    assert engine.settle(worker, claimed, CompleteJob(None, None)).answer == "settled"
     assert engine.claim(worker) == []
     with psycopg.connect(dsn, autocommit=True) as listener:
         listener.execute('listen "holdfast.ready"; listen "holdfast.leader"')
@@ -163,7 +163,7 @@ def test_history_tells_every_run_of_a_job_oldest_first(engine: Engine) -> None:
     job, worker = engine.enqueue(), engine.worker()
     for _ in range(3):
         [claimed] = engine.claim(worker)
-        engine.settle(worker, claimed, Retry(timedelta(), Failure("no")))
+        engine.settle(worker, claimed, RetryJob(timedelta(), Failure("no")))
         engine.one(chores.promote(SCHEMA, now=engine.now))
     cancel(engine, job)
     assert [(entry.attempt, entry.outcome, entry.is_final) for entry in engine.history(job)] == [

@@ -16,7 +16,7 @@ from engine.plans import Plan, Statistics, explained
 from holdfast.domain.failure import Failure
 from holdfast.domain.job import NewJob, Policy
 from holdfast.domain.ring import SEGMENTS
-from holdfast.domain.transition import Complete, Fail, Retry
+from holdfast.domain.transition import CompleteJob, FailJob, RetryJob
 from holdfast.postgres.borrowed import run_on_blocking
 from holdfast.postgres.conversation import Conversation
 from holdfast.postgres.statement import Statement
@@ -101,15 +101,15 @@ GUARDS = {
         2_000, *READY, "scheduled_pkey", "job_pkey",
     ),
     "settle of 10": guard(
-        runs.settle(SCHEMA, [settlement(Complete("1", None), n) for n in range(10)], now=NOW),
+        runs.settle(SCHEMA, [settlement(CompleteJob("1", None), n) for n in range(10)], now=NOW),
         400, "lease_pkey", "job_pkey",
     ),
     "retry and fail": guard(
-        runs.settle(SCHEMA, [settlement(Retry(runs.TIMEOUT, NO)), settlement(Fail(NO), 1)], now=NOW),
+        runs.settle(SCHEMA, [settlement(RetryJob(runs.TIMEOUT, NO)), settlement(FailJob(NO), 1)], now=NOW),
         200, "lease_pkey", "job_pkey",
     ),
     "settle again": guard(
-        runs.settle(SCHEMA, [runs.Settlement(1, ENDED + 1, ENDED + 1, Complete(None, None))], now=NOW),
+        runs.settle(SCHEMA, [runs.Settlement(1, ENDED + 1, ENDED + 1, CompleteJob(None, None))], now=NOW),
         120, "lease_pkey", "ledger_pkey",
     ),
     "save": guard(runs.save(SCHEMA, [runs.Saving(1, LEASED, LEASED, "1")], now=NOW), 120, "lease_pkey"),

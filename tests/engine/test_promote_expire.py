@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.domain.failure import Failure
 from holdfast.domain.job import NewJob, Policy
-from holdfast.domain.transition import Fail, Retry, Snooze
+from holdfast.domain.transition import FailJob, RetryJob, SnoozeJob
 from holdfast.storage import chores, jobs, workers
 from support.engine import SCHEMA, START, Engine
 
@@ -34,8 +34,8 @@ def test_delays_retries_and_snoozes_are_promoted_alike_and_keep_their_attempts(e
     worker = engine.worker()
     retried, snoozed = engine.enqueue(), engine.enqueue()
     one, two = engine.claim(worker)
-    engine.settle(worker, one, Retry(A_SECOND, NO))
-    engine.settle(worker, two, Snooze(A_SECOND))
+    engine.settle(worker, one, RetryJob(A_SECOND, NO))
+    engine.settle(worker, two, SnoozeJob(A_SECOND))
     delayed = engine.enqueue(delay=A_SECOND)
     engine.pass_time(A_SECOND)
     assert engine.one(chores.promote(SCHEMA, now=engine.now)).moved == 3
@@ -147,7 +147,7 @@ def test_a_job_that_has_failed_for_good_is_not_waited_for(engine: Engine) -> Non
     worker = engine.worker()
     engine.enqueue(deadline_at=START + A_SECOND * 70)
     [claimed] = engine.claim(worker)
-    engine.settle(worker, claimed, Fail(NO))
+    engine.settle(worker, claimed, FailJob(NO))
     assert engine.one(chores.next_due(SCHEMA, now=engine.now)) == (None, None, workers.LEASE)
 
 

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 from holdfast.domain.failure import Failure
 from holdfast.domain.job import NewJob, Policy
-from holdfast.domain.transition import Complete, Fail, Release, Retry, Snooze
+from holdfast.domain.transition import CompleteJob, FailJob, ReleaseJob, RetryJob, SnoozeJob
 from holdfast.storage import chores, jobs, operators, ring, workers
 from support.engine import SCHEMA, START, Engine
 
@@ -50,7 +50,7 @@ def test_a_delayed_job_is_ready_from_the_end_of_its_delay_however_late_it_is_pro
 def test_each_run_tells_its_own_wait(engine: Engine) -> None:
     worker = engine.worker()
     job = engine.enqueue()
-    for transition in (Retry(A_MINUTE, NO), Snooze(A_MINUTE), Release(), Complete(None, None)):
+    for transition in (RetryJob(A_MINUTE, NO), SnoozeJob(A_MINUTE), ReleaseJob(), CompleteJob(None, None)):
         engine.pass_time(A_MINUTE)
         engine.one(chores.promote(SCHEMA, now=engine.now))
         engine.pass_time(A_MINUTE)
@@ -74,7 +74,7 @@ def test_a_dead_job_is_ready_again_from_the_time_it_was_resumed(engine: Engine) 
     worker = engine.worker()
     job = engine.enqueue()
     [row] = engine.claim(worker)
-    engine.settle(worker, row, Fail(NO))
+    engine.settle(worker, row, FailJob(NO))
     engine.pass_time(A_MINUTE)
     assert engine.hold(operators.resume_dead(SCHEMA, [job], now=engine.now)) == {job: "resumed"}
     assert since(engine, job) == START + A_MINUTE

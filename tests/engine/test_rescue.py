@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.domain.backoff import Fixed
 from holdfast.domain.job import NewJob, Policy
-from holdfast.domain.transition import Complete
+from holdfast.domain.transition import CompleteJob
 from holdfast.storage import chores, jobs, operators, runs, workers
 from support.engine import SCHEMA, START, Engine
 
@@ -121,8 +121,8 @@ def test_a_run_past_its_timeout_is_taken_away_although_its_worker_is_alive(engin
     [entry] = engine.history(slow)
     error = json.loads(entry.error or "")
     assert (error["code"], "hard timeout exceeded" in error["message"]) == ("stale_timeout", True)
-    assert engine.settle(worker, taken[slow], Complete(None, None)).answer == "lost"
-    assert engine.settle(worker, taken[quick], Complete(None, None)).answer == "settled"
+    assert engine.settle(worker, taken[slow], CompleteJob(None, None)).answer == "lost"
+    assert engine.settle(worker, taken[quick], CompleteJob(None, None)).answer == "settled"
 
 
 @pytest.mark.requirement("S3.22")
@@ -172,7 +172,7 @@ def test_what_somebody_is_settling_is_skipped_and_not_waited_for(dsn: str, engin
     one, _ = engine.claim(worker)
     lose(engine)
     with Engine.on(dsn, now=engine.now) as other, other.connection.transaction():
-        other.settle(worker, one, Complete(None, None))
+        other.settle(worker, one, CompleteJob(None, None))
         engine.connection.execute("set statement_timeout = '5s'")
         assert [row.job for row in rescue(engine)] == [second]
     assert engine.state(first) == "succeeded"

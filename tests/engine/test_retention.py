@@ -7,7 +7,7 @@ import pytest
 
 from holdfast.domain.failure import Failure
 from holdfast.domain.job import Policy
-from holdfast.domain.transition import Cancel, Complete, Fail, Retry
+from holdfast.domain.transition import CancelJob, CompleteJob, FailJob, RetryJob
 from holdfast.storage import chores, operators, runs, workers
 from support.engine import SCHEMA, START, Engine
 
@@ -33,9 +33,9 @@ def prune(engine: Engine) -> int:
 @pytest.mark.parametrize(
     ("transition", "kept"),
     [
-        (Complete(None, None), 24 * AN_HOUR),
-        (Cancel(None), 72 * AN_HOUR),
-        (Fail(Failure("no")), 30 * 24 * AN_HOUR),
+        (CompleteJob(None, None), 24 * AN_HOUR),
+        (CancelJob(None), 72 * AN_HOUR),
+        (FailJob(Failure("no")), 30 * 24 * AN_HOUR),
     ],
 )
 def test_what_has_ended_is_kept_for_its_time_and_then_leaves_nothing(
@@ -64,8 +64,8 @@ def test_expired_jobs_are_kept_like_cancelled_ones(engine: Engine) -> None:
 
 @pytest.mark.requirement("S1.22")
 def test_a_job_may_say_itself_how_long_it_is_kept(engine: Engine) -> None:
-    end(engine, Complete(None, None), Policy("mail", keep=AN_HOUR))
-    longer = end(engine, Complete(None, None), Policy("mail", keep=100 * 24 * AN_HOUR))
+    end(engine, CompleteJob(None, None), Policy("mail", keep=AN_HOUR))
+    longer = end(engine, CompleteJob(None, None), Policy("mail", keep=100 * 24 * AN_HOUR))
     engine.pass_time(AN_HOUR)
     assert prune(engine) == 1
     engine.pass_time(99 * 24 * AN_HOUR)
@@ -76,7 +76,7 @@ def test_a_job_may_say_itself_how_long_it_is_kept(engine: Engine) -> None:
 def test_the_operators_retention_counts_for_jobs_that_say_nothing(engine: Engine) -> None:
     job, worker = engine.enqueue(), engine.worker()
     [claimed] = engine.claim(worker)
-    settlement = runs.Settlement(worker, job, claimed.run, Complete(None, None))
+    settlement = runs.Settlement(worker, job, claimed.run, CompleteJob(None, None))
     retention = runs.Retention(succeeded=AN_HOUR)
     engine.run(runs.settle(SCHEMA, [settlement], retention=retention, now=engine.now))
     engine.pass_time(AN_HOUR)
@@ -88,7 +88,7 @@ def test_what_has_not_ended_is_never_pruned_however_old_it_is(engine: Engine) ->
     worker = engine.worker()
     running, retried = engine.enqueue(), engine.enqueue()
     claimed = {row.job: row for row in engine.claim(worker)}
-    engine.settle(worker, claimed[retried], Retry(20_000 * AN_HOUR, Failure("no")))
+    engine.settle(worker, claimed[retried], RetryJob(20_000 * AN_HOUR, Failure("no")))
     ready, later = engine.enqueue(), engine.enqueue(delay=20_000 * AN_HOUR)
     engine.pass_time(10_000 * AN_HOUR)
     assert prune(engine) == 0
@@ -107,7 +107,7 @@ def test_a_pass_is_bounded_and_looping_until_a_short_one_clears_everything(engin
         engine.enqueue(Policy("mail", keep=AN_HOUR))
     worker = engine.worker()
     for claimed in engine.claim(worker, limit=25):
-        engine.settle(worker, claimed, Complete(None, None))
+        engine.settle(worker, claimed, CompleteJob(None, None))
         engine.pass_time(timedelta(seconds=1))
     engine.pass_time(2 * AN_HOUR)
     since, moved = None, list[int]()
@@ -121,7 +121,7 @@ def test_a_pass_is_bounded_and_looping_until_a_short_one_clears_everything(engin
 @pytest.mark.requirement("S3.30", "S3.6")
 def test_two_leaders_who_prune_at_once_share_the_work(dsn: str, engine: Engine) -> None:
     for _ in range(6):
-        end(engine, Complete(None, None))
+        end(engine, CompleteJob(None, None))
     engine.pass_time(48 * AN_HOUR)
     with Engine.on(dsn, now=engine.now) as other, other.connection.transaction():
         assert other.one(chores.prune(SCHEMA, limit=4, now=other.now)).moved == 4
@@ -130,7 +130,7 @@ def test_two_leaders_who_prune_at_once_share_the_work(dsn: str, engine: Engine) 
 
 
 def test_the_ledger_of_a_job_that_keeps_nothing_goes_with_the_next_prune(engine: Engine) -> None:
-    job = end(engine, Complete(None, None), Policy("mail", keep=timedelta()))
+    job = end(engine, CompleteJob(None, None), Policy("mail", keep=timedelta()))
     assert engine.find(job) is None
     assert len(engine.history(job)) == 1  # so that a settle that is sent again is known
     assert prune(engine) == 1
@@ -138,7 +138,7 @@ def test_the_ledger_of_a_job_that_keeps_nothing_goes_with_the_next_prune(engine:
 
 
 def test_a_pruned_dead_job_is_no_longer_listed(engine: Engine) -> None:
-    end(engine, Fail(Failure("no")))
+    end(engine, FailJob(Failure("no")))
     engine.pass_time(31 * 24 * AN_HOUR)
     assert prune(engine) == 1
     assert engine.run(operators.dead_jobs(SCHEMA)) == []
@@ -146,7 +146,7 @@ def test_a_pruned_dead_job_is_no_longer_listed(engine: Engine) -> None:
 
 def test_old_counters_are_deleted_in_passes(engine: Engine) -> None:
     for _ in range(3):
-        end(engine, Complete(None, None))
+        end(engine, CompleteJob(None, None))
         engine.pass_time(AN_HOUR)
     assert engine.one(chores.fold(SCHEMA)).folded == 3
     keep = 2 * AN_HOUR

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.domain.job import NewJob, Policy
 from holdfast.domain.ring import SEGMENTS, Pace, next_moves
-from holdfast.domain.transition import Complete, Release
+from holdfast.domain.transition import CompleteJob, ReleaseJob
 from holdfast.storage import chores, jobs, operators, ring, runs
 from support.engine import SCHEMA, START, Engine
 
@@ -36,7 +36,7 @@ def test_whatever_becomes_ready_goes_to_the_current_segment(engine: Engine) -> N
     later, released = engine.enqueue(delay=A_MINUTE), engine.enqueue()
     [claimed] = engine.claim(worker)
     turn(engine, 2)
-    engine.settle(worker, claimed, Release())
+    engine.settle(worker, claimed, ReleaseJob())
     engine.enqueue()
     engine.pass_time(A_MINUTE)
     engine.one(chores.promote(SCHEMA, now=engine.now))
@@ -215,7 +215,7 @@ def test_a_leader_who_follows_the_moves_keeps_the_ring_small_and_loses_nothing(e
     for _ in range(12):
         engine.hold(jobs.enqueue_many(SCHEMA, (NewJob(Policy("mail")) for _ in range(50)), now=engine.now))
         for claimed in engine.claim(worker, limit=50):
-            done += engine.settle(worker, claimed, Complete(None, None)).answer == "settled"
+            done += engine.settle(worker, claimed, CompleteJob(None, None)).answer == "settled"
         lead(engine)
     assert done == 600
     assert engine.state(stuck) == "ready"

@@ -9,9 +9,18 @@ import pytest
 from holdfast.domain.backoff import Fixed, from_json
 from holdfast.domain.failure import Failure
 from holdfast.domain.job import Policy
-from holdfast.domain.outcome import Failed, Outcome, Snoozed, Succeeded, Undecodable
+from holdfast.domain.outcome import AttemptOutcome, Failed, Snoozed, Succeeded, Unreadable
 from holdfast.domain.retry import exponential
-from holdfast.domain.transition import Cancel, Complete, Fail, Release, Retry, Run, Snooze, decide
+from holdfast.domain.transition import (
+    CancelJob,
+    CompleteJob,
+    FailJob,
+    ReleaseJob,
+    RetryJob,
+    Run,
+    SnoozeJob,
+    decide,
+)
 from holdfast.storage import chores, operators, runs, workers
 from support.engine import SCHEMA, START, Engine
 
@@ -19,7 +28,7 @@ A_MINUTE = timedelta(minutes=1)
 NO = Failure("no route to host", type="OSError", traceback="Traceback …", causes=("timed out",))
 
 
-def act(engine: Engine, worker: int, claimed: runs.ClaimRow, outcome: Outcome) -> runs.Settled:
+def act(engine: Engine, worker: int, claimed: runs.ClaimRow, outcome: AttemptOutcome) -> runs.Settled:
     """As a worker does it: decide from what came with the claim, then settle."""
     run = Run(claimed.attempt, claimed.max_attempts, from_json(claimed.backoff))
     return engine.settle(worker, claimed, decide(run, outcome, 0.5))
@@ -30,7 +39,7 @@ def test_a_success_ends_the_job_with_its_result_and_no_error(engine: Engine) -> 
     job, worker = engine.enqueue(), engine.worker()
     [claimed] = engine.claim(worker)
     engine.pass_time(A_MINUTE)
-    assert engine.settle(worker, claimed, Complete('{"sent": 3}', None)) == (
+    assert engine.settle(worker, claimed, CompleteJob('{"sent": 3}', None)) == (
         job,
         claimed.run,
         "settled",
@@ -136,7 +145,7 @@ def test_a_release_gives_the_attempt_back_and_the_job_is_claimable_at_once(engin
     for _ in range(3):
         [claimed] = engine.claim(worker)
         assert (claimed.job, claimed.attempt) == (job, 1)
-        assert engine.settle(worker, claimed, Release()).outcome == "released"
+        assert engine.settle(worker, claimed, ReleaseJob()).outcome == "released"
         found = engine.find(job)
         assert found is not None
         assert (found.state, found.attempt) == ("ready", 0)
@@ -145,7 +154,7 @@ def test_a_release_gives_the_attempt_back_and_the_job_is_claimable_at_once(engin
 def test_a_snooze_gives_the_attempt_back_and_waits(engine: Engine) -> None:
     job, worker = engine.enqueue(), engine.worker()
     [claimed] = engine.claim(worker)
-    assert engine.settle(worker, claimed, Snooze(A_MINUTE)).outcome == "snoozed"
+    assert engine.settle(worker, claimed, SnoozeJob(A_MINUTE)).outcome == "snoozed"
     found = engine.find(job)
     assert found is not None
     assert (found.state, found.attempt, found.run_at) == ("scheduled", 0, START + A_MINUTE)
@@ -159,7 +168,7 @@ def test_arguments_that_this_code_cannot_read_cost_no_attempt_and_end_dead_with_
     bad, good, worker = engine.enqueue(args={"v": 2}), engine.enqueue(), engine.worker()
     unread = Failure('cannot read {"v": 2} as Mail', "decode_error")
     first, second = engine.claim(worker)
-    assert act(engine, worker, first, Undecodable(unread, A_MINUTE)).outcome == "snoozed"
+    assert act(engine, worker, first, Unreadable(unread, A_MINUTE)).outcome == "snoozed"
     assert act(engine, worker, second, Succeeded()).outcome == "succeeded"
     found = engine.find(bad)
     assert found is not None
@@ -168,7 +177,7 @@ def test_arguments_that_this_code_cannot_read_cost_no_attempt_and_end_dead_with_
     engine.one(chores.promote(SCHEMA, now=engine.now))
     engine.run(runs.renew(SCHEMA, worker=worker, lease=A_MINUTE, runs=[], now=engine.now))
     [again] = engine.claim(worker)
-    act(engine, worker, again, Undecodable(unread, 15 * A_MINUTE))
+    act(engine, worker, again, Unreadable(unread, 15 * A_MINUTE))
     [dead] = engine.run(operators.dead_jobs(SCHEMA))
     assert (dead.job, dead.args, json.loads(dead.error or "")["code"]) == (bad, '{"v":2}', "decode_error")
 
@@ -190,14 +199,14 @@ def test_a_misfit_lasts_since_the_first_of_those_that_came_one_after_the_other(e
 
     assert lasting() is None
     for expected in (timedelta(), A_MINUTE, 2 * A_MINUTE):
-        act(engine, worker, next_run(), Undecodable(unread))
+        act(engine, worker, next_run(), Unreadable(unread))
         assert lasting() == expected
     act(engine, worker, next_run(), Snoozed(timedelta(seconds=1)))
     assert lasting() is None
-    act(engine, worker, next_run(), Undecodable(unread))
+    act(engine, worker, next_run(), Unreadable(unread))
     engine.pass_time(A_MINUTE)
     assert lasting() == A_MINUTE
-    assert act(engine, worker, next_run(), Undecodable(unread, 11 * A_MINUTE)).outcome == "failed"
+    assert act(engine, worker, next_run(), Unreadable(unread, 11 * A_MINUTE)).outcome == "failed"
     assert engine.hold(operators.resume_dead(SCHEMA, [job], now=engine.now)) == {job: "resumed"}
     assert lasting() is None
 
@@ -208,7 +217,7 @@ def test_a_retry_is_due_by_the_databases_clock(dsn: str) -> None:
         job, worker = engine.enqueue(), engine.worker()
         [claimed] = engine.claim(worker)
         [(before,)] = engine.connection.execute("select clock_timestamp()")
-        engine.settle(worker, claimed, Retry(A_MINUTE, NO))
+        engine.settle(worker, claimed, RetryJob(A_MINUTE, NO))
         [(after,)] = engine.connection.execute("select clock_timestamp()")
         found = engine.find(job)
         assert found is not None
@@ -216,7 +225,14 @@ def test_a_retry_is_due_by_the_databases_clock(dsn: str) -> None:
         assert before + A_MINUTE <= found.run_at <= after + A_MINUTE
 
 
-SETTLES = [Complete("1", None), Fail(NO), Retry(A_MINUTE, NO), Snooze(A_MINUTE), Release(), Cancel(None)]
+SETTLES = [
+    CompleteJob("1", None),
+    FailJob(NO),
+    RetryJob(A_MINUTE, NO),
+    SnoozeJob(A_MINUTE),
+    ReleaseJob(),
+    CancelJob(None),
+]
 
 
 @pytest.mark.parametrize("transition", SETTLES)
@@ -274,7 +290,7 @@ def test_after_a_takeover_the_old_holder_can_write_nothing_and_the_new_one_shows
     assert (beat.is_alive, beat.missing) == (False, [lost.run])
     assert engine.run(runs.save(SCHEMA, [runs.Saving(old, job, lost.run, "1", "2")], now=engine.now)) == []
     assert engine.find(job) == running
-    assert engine.settle(new, claimed, Complete(None, None)).answer == "settled"
+    assert engine.settle(new, claimed, CompleteJob(None, None)).answer == "settled"
 
 
 @pytest.mark.requirement("S1.29", "S0.24")
@@ -284,12 +300,12 @@ def test_no_ending_of_an_old_run_touches_the_new_run_of_the_same_worker(
 ) -> None:
     job, worker = engine.enqueue(), engine.worker()
     [first] = engine.claim(worker)
-    engine.settle(worker, first, Release())
+    engine.settle(worker, first, ReleaseJob())
     [second] = engine.claim(worker)
     before = engine.find(job)
     assert engine.settle(worker, first, transition).answer == "already"
     assert engine.find(job) == before
-    assert engine.settle(worker, second, Complete(None, None)).answer == "settled"
+    assert engine.settle(worker, second, CompleteJob(None, None)).answer == "settled"
 
 
 @pytest.mark.requirement("S1.29")
@@ -297,16 +313,16 @@ def test_an_old_run_of_the_same_worker_is_fenced_from_its_new_one(engine: Engine
     """The worker has the job a second time while a coroutine of the first time still goes on."""
     job, worker = engine.enqueue(), engine.worker()
     [first] = engine.claim(worker)
-    engine.settle(worker, first, Release())
+    engine.settle(worker, first, ReleaseJob())
     [second] = engine.claim(worker)
-    assert engine.settle(worker, first, Complete('"stale"', None)).answer == "already"
+    assert engine.settle(worker, first, CompleteJob('"stale"', None)).answer == "already"
     assert engine.state(job) == "running"
     overdue = chores.rescue_overdue(SCHEMA, luck=0.5, grace=timedelta(), now=START + 2 * runs.TIMEOUT)
     engine.hold(overdue)
     engine.one(chores.promote(SCHEMA, now=START + 3 * runs.TIMEOUT))
     [third] = engine.claim(worker)
-    assert engine.settle(worker, second, Complete('"stale"', None)).answer == "lost"
-    assert engine.settle(worker, third, Complete('"fresh"', None)).answer == "settled"
+    assert engine.settle(worker, second, CompleteJob('"stale"', None)).answer == "lost"
+    assert engine.settle(worker, third, CompleteJob('"fresh"', None)).answer == "settled"
 
 
 @pytest.mark.requirement("S0.19", "S1.13")
@@ -316,7 +332,7 @@ def test_a_lease_that_has_run_out_can_still_be_settled_and_renewed_until_the_wor
     one, two, worker = engine.enqueue(), engine.enqueue(), engine.worker()
     first, second = engine.claim(worker)
     engine.pass_time(2 * workers.LEASE)
-    assert engine.settle(worker, first, Complete(None, None)).answer == "settled"
+    assert engine.settle(worker, first, CompleteJob(None, None)).answer == "settled"
     beat = runs.renew(SCHEMA, worker=worker, lease=A_MINUTE, runs=[second.run], now=engine.now)
     assert engine.one(beat)[:5] == (True, [], [], [], [])
     assert (engine.state(one), engine.state(two)) == ("succeeded", "running")
@@ -331,11 +347,11 @@ def test_a_lease_that_has_run_out_can_still_be_settled_and_renewed_until_the_wor
 def test_another_workers_number_does_not_open_the_fence(engine: Engine) -> None:
     job, worker, other = engine.enqueue(), engine.worker(), engine.worker()
     [claimed] = engine.claim(worker)
-    assert engine.settle(other, claimed, Complete(None, None)).answer == "lost"
+    assert engine.settle(other, claimed, CompleteJob(None, None)).answer == "lost"
     assert engine.state(job) == "running"
 
 
-@pytest.mark.parametrize("transition", [Retry(A_MINUTE, NO), Snooze(A_MINUTE), Release()])
+@pytest.mark.parametrize("transition", [RetryJob(A_MINUTE, NO), SnoozeJob(A_MINUTE), ReleaseJob()])
 def test_a_cancel_request_turns_going_on_into_cancelled(engine: Engine, transition: Any) -> None:
     job, worker = engine.enqueue(), engine.worker()
     [claimed] = engine.claim(worker)
@@ -344,7 +360,9 @@ def test_a_cancel_request_turns_going_on_into_cancelled(engine: Engine, transiti
     assert engine.state(job) == "cancelled"
 
 
-@pytest.mark.parametrize(("transition", "state"), [(Complete("1", None), "succeeded"), (Fail(NO), "failed")])
+@pytest.mark.parametrize(
+    ("transition", "state"), [(CompleteJob("1", None), "succeeded"), (FailJob(NO), "failed")]
+)
 def test_a_run_that_reached_its_end_keeps_it_in_spite_of_a_cancel_request(
     engine: Engine, transition: Any, state: str
 ) -> None:
@@ -360,7 +378,7 @@ def test_a_retry_behind_the_deadline_is_expired_and_final(engine: Engine) -> Non
     job, worker = engine.enqueue(deadline_at=START + A_MINUTE), engine.worker()
     [claimed] = engine.claim(worker)
     engine.pass_time(A_MINUTE)
-    assert engine.settle(worker, claimed, Retry(A_MINUTE, NO)).outcome == "expired"
+    assert engine.settle(worker, claimed, RetryJob(A_MINUTE, NO)).outcome == "expired"
     assert engine.state(job) == "expired"
     assert engine.run(operators.dead_jobs(SCHEMA)) == []
 
@@ -372,7 +390,7 @@ def test_settling_counts_once_for_each_minute_queue_kind_and_outcome(engine: Eng
     for queue in ("default", "other"):
         for claimed in engine.claim(worker, queue=queue):
             engine.pass_time(timedelta(seconds=2))
-            engine.settle(worker, claimed, Complete(None, None))
+            engine.settle(worker, claimed, CompleteJob(None, None))
     assert engine.one(chores.fold(SCHEMA)).folded == 3
     assert engine.one(chores.fold(SCHEMA)).folded == 0
     rows = engine.connection.execute(
@@ -388,9 +406,9 @@ def test_settling_counts_once_for_each_minute_queue_kind_and_outcome(engine: Eng
 def test_a_job_that_keeps_nothing_is_gone_when_it_has_succeeded(engine: Engine) -> None:
     job, worker = engine.enqueue(Policy("mail", keep=timedelta())), engine.worker()
     [claimed] = engine.claim(worker)
-    engine.settle(worker, claimed, Complete(None, None))
+    engine.settle(worker, claimed, CompleteJob(None, None))
     assert engine.find(job) is None
-    assert engine.settle(worker, claimed, Complete(None, None)).answer == "already"
+    assert engine.settle(worker, claimed, CompleteJob(None, None)).answer == "already"
 
 
 @pytest.mark.requirement("S1.6")
@@ -404,7 +422,7 @@ def test_what_a_run_saved_comes_with_the_next_attempt(engine: Engine) -> None:
     assert engine.run(runs.save(SCHEMA, [runs.Saving(worker, job, claimed.run, progress="0.5")])) == [
         claimed.run
     ]
-    engine.settle(worker, claimed, Fail(NO))
+    engine.settle(worker, claimed, FailJob(NO))
     assert engine.claim(worker) == []  # never by itself
     engine.hold(operators.resume_dead(SCHEMA, [job], now=engine.now))
     [again] = engine.claim(worker)

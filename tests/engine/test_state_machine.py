@@ -22,9 +22,9 @@ from engine.machine.operating import Operating
 from engine.machine.producing import Producing
 from engine.machine.tables import Tables, prepare
 from engine.machine.working import Working
-from holdfast.domain.outcome import Outcome
+from holdfast.domain.outcome import AttemptOutcome
 from holdfast.domain.ring import SEGMENTS
-from holdfast.domain.transition import Complete
+from holdfast.domain.transition import CompleteJob
 from holdfast.storage import chores, runs
 from holdfast.storage.runs import Settlement
 from support.engine import SCHEMA, Engine
@@ -46,7 +46,7 @@ class EngineMachine(Producing, Working, Leading, Operating):
             self.begin_runs(queue, limit)
 
     @rule(came_to=st.lists(outcomes, min_size=3, max_size=3), limit=st.integers(1, 3))
-    def go_on(self, came_to: list[Outcome], limit: int) -> None:
+    def go_on(self, came_to: list[AttemptOutcome], limit: int) -> None:
         """What was to come is due, and worked on."""
         self.pass_time(2 * MINUTE)
         self.promote(500, goes_on=True)
@@ -81,7 +81,7 @@ class EngineMachine(Producing, Working, Leading, Operating):
             self.promote(500, goes_on=False)
             for queue in ALL_QUEUES:
                 self.claim(worker, queue, ALL_KINDS, 1_000, is_reply_lost=False)
-            self.send([Settlement(*claim, Complete(None, None)) for claim in live(self)])
+            self.send([Settlement(*claim, CompleteJob(None, None)) for claim in live(self)])
             self.pass_time(2 * DAY)
             self.beat(worker)
         self.the_tables_hold_what_the_model_says()

@@ -8,7 +8,7 @@ import pytest
 
 from holdfast.domain.failure import Failure
 from holdfast.domain.job import NewJob, Policy, args_json
-from holdfast.domain.transition import Cancel, Complete, Fail, Release, Retry, Snooze
+from holdfast.domain.transition import CancelJob, CompleteJob, FailJob, ReleaseJob, RetryJob, SnoozeJob
 from holdfast.errors import DuplicateJob
 from holdfast.storage import chores, jobs, operators
 from support.engine import SCHEMA, START, Engine
@@ -72,7 +72,7 @@ def test_the_same_key_twice_in_one_call_gives_the_first(engine: Engine) -> None:
 
 
 @pytest.mark.requirement("S2.13")
-@pytest.mark.parametrize("transition", [Retry(A_MINUTE, NO), Snooze(A_MINUTE), Release()])
+@pytest.mark.parametrize("transition", [RetryJob(A_MINUTE, NO), SnoozeJob(A_MINUTE), ReleaseJob()])
 def test_a_job_that_goes_on_keeps_its_key_in_every_state(engine: Engine, transition: Any) -> None:
     [first] = enqueue(engine, keyed())
     worker = engine.worker()
@@ -87,7 +87,7 @@ def test_a_job_that_goes_on_keeps_its_key_in_every_state(engine: Engine, transit
 
 
 @pytest.mark.requirement("S2.12", "S4.6")
-@pytest.mark.parametrize("transition", [Complete(None, None), Fail(NO), Cancel(None)])
+@pytest.mark.parametrize("transition", [CompleteJob(None, None), FailJob(NO), CancelJob(None)])
 def test_a_key_is_free_the_moment_its_job_has_ended(engine: Engine, transition: Any) -> None:
     [first] = enqueue(engine, keyed())
     worker = engine.worker()
@@ -115,7 +115,7 @@ def test_a_dead_job_whose_key_is_held_by_now_stays_dead_and_nothing_fails(engine
     [first] = enqueue(engine, keyed())
     worker = engine.worker()
     [claimed] = engine.claim(worker)
-    engine.settle(worker, claimed, Fail(NO))
+    engine.settle(worker, claimed, FailJob(NO))
     [second] = enqueue(engine, keyed())
     assert engine.hold(operators.retry_dead(SCHEMA, [first.job], now=engine.now)) == {first.job: "duplicate"}
     assert (engine.state(first.job), engine.state(second.job)) == ("failed", "ready")
@@ -151,7 +151,7 @@ def test_replace_leaves_a_running_job_alone_and_says_so(engine: Engine) -> None:
     found = engine.find(first.job)
     assert found is not None
     assert (found.state, found.args) == ("running", '{"n": 1}')
-    assert engine.settle(worker, claimed, Complete(None, None)).answer == "settled"
+    assert engine.settle(worker, claimed, CompleteJob(None, None)).answer == "settled"
 
 
 @pytest.mark.requirement("S0.3", "S4.4")

@@ -6,7 +6,7 @@ from datetime import timedelta
 import psycopg
 import pytest
 
-from holdfast.domain.transition import Complete
+from holdfast.domain.transition import CompleteJob
 from holdfast.errors import InvalidInput
 from holdfast.storage import chores, runs, workers
 from support.engine import SCHEMA, START, Engine
@@ -75,7 +75,7 @@ def test_memory_and_database_are_compared_in_both_directions(engine: Engine) -> 
     for _ in range(3):
         engine.enqueue()
     known, done, unknown = sorted(engine.claim(worker), key=lambda claimed: claimed.job or 0)
-    engine.settle(worker, done, Complete(None, None))
+    engine.settle(worker, done, CompleteJob(None, None))
     told = beat(engine, worker, known.run, done.run)
     assert told[:5] == (True, [done.run], [], [unknown.job], [unknown.run])
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from holdfast.domain.plan_decisions import Decided, Look, Pause, Standing, decide_plans
+from holdfast.domain.plan_decisions import Decided, Pause, PlanDecisions, ScopeStanding, decide_plans
 from holdfast.domain.schedule_rules import Rules
 from holdfast.domain.timing import Timing
 
@@ -24,7 +24,7 @@ class Life:
     rows: list[Decided] = field(default_factory=list)
     fired: list[tuple[datetime, Decided]] = field(default_factory=list)
 
-    def look(self, now: datetime) -> Look:
+    def look(self, now: datetime) -> PlanDecisions:
         """Decide and keep, as one statement would."""
         standing = self.standing(now)
         look = decide_plans(self.timing, self.rules, standing, now)
@@ -34,8 +34,8 @@ class Life:
         self.fired += [(now, row) for row in look.decided if row.run_at is not None]
         return look
 
-    def standing(self, now: datetime) -> Standing:
-        return Standing(
+    def standing(self, now: datetime) -> ScopeStanding:
+        return ScopeStanding(
             schedule="s",
             scope="",
             since=self.since,

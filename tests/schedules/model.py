@@ -2,13 +2,13 @@
 
 from datetime import datetime, timedelta
 
-from holdfast.domain.plan_decisions import Standing
+from holdfast.domain.plan_decisions import ScopeStanding
 from holdfast.domain.schedule_rules import Rules
 
 Fate = tuple[datetime, str]
 
 
-def fates(due: list[datetime], rules: Rules, standing: Standing, now: datetime) -> list[Fate]:
+def fates(due: list[datetime], rules: Rules, standing: ScopeStanding, now: datetime) -> list[Fate]:
     """Fates of the oldest ones of `due`; those that are left out stay due."""
     told: list[Fate] = []
     active, room = standing.active_since, rules.max_per_pass or 100
@@ -32,13 +32,15 @@ def fates(due: list[datetime], rules: Rules, standing: Standing, now: datetime) 
     return told
 
 
-def _waits(plan: datetime, active: datetime | None, rules: Rules, standing: Standing) -> bool:
+def _waits(plan: datetime, active: datetime | None, rules: Rules, standing: ScopeStanding) -> bool:
     if active is None or plan in standing.skips:
         return False
     return rules.overlap == "queue" or (rules.overlap == "skip" and active > plan)
 
 
-def _follows_one_that_waits(plan: datetime, due: list[datetime], rules: Rules, standing: Standing) -> bool:
+def _follows_one_that_waits(
+    plan: datetime, due: list[datetime], rules: Rules, standing: ScopeStanding
+) -> bool:
     """What is coalesced into a plan that waits is told together with it, unless a pause lies in between."""
     latest, pause = _latest(due, standing), standing.pause
     is_apart = pause is not None and pause.until is not None and plan < pause.since and latest >= pause.until
@@ -46,7 +48,7 @@ def _follows_one_that_waits(plan: datetime, due: list[datetime], rules: Rules, s
 
 
 def _dropped(
-    plan: datetime, due: list[datetime], rules: Rules, standing: Standing, now: datetime
+    plan: datetime, due: list[datetime], rules: Rules, standing: ScopeStanding, now: datetime
 ) -> str | None:
     pause = standing.pause
     if pause is not None and (pause.is_on(now) or pause.is_on(plan)):
@@ -60,7 +62,7 @@ def _dropped(
     return None
 
 
-def _latest(due: list[datetime], standing: Standing) -> datetime:
+def _latest(due: list[datetime], standing: ScopeStanding) -> datetime:
     """The latest that nothing speaks against; the first of all if there is none."""
     pause = standing.pause
     wanted = [

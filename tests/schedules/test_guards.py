@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from engine.plans import Statistics, explained
-from holdfast.domain.plan_decisions import Decided, Look
+from holdfast.domain.plan_decisions import Decided, PlanDecisions
 from holdfast.postgres.borrowed import run_on_blocking
 from holdfast.postgres.statement import Statement
 from holdfast.storage import schedules, schedules_plans
@@ -56,7 +56,7 @@ def move(scopes: list[str]) -> Move:
     """One plan for these scopes of the first schedule, as they stand."""
     last = datetime(2025, 12, 31, 22, tzinfo=UTC)
     row = DueRow(NOW, "s1", scopes, 1, "{}", "{}", None, None, None, last, last, None, None, None)
-    look = Look((Decided(PLAN, "fired", None, PLAN),), PLAN, NOW + timedelta(hours=1))
+    look = PlanDecisions((Decided(PLAN, "fired", None, PLAN),), PLAN, NOW + timedelta(hours=1))
     return Move(row, scopes, look)
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.domain.plan_decisions import COUNTED, Decided, Look, Pause, Standing, decide_plans
+from holdfast.domain.plan_decisions import COUNTED, Decided, Pause, PlanDecisions, ScopeStanding, decide_plans
 from holdfast.domain.schedule_rules import Rules, read_rules
 from holdfast.domain.timing import At, Cron, Every, Timing
 from schedules.life import TICK, Life
@@ -43,7 +43,7 @@ def lives(draw: st.DrawFn) -> Life:
     return life
 
 
-def told(look: Look, due: list[datetime]) -> list[Fate]:
+def told(look: PlanDecisions, due: list[datetime]) -> list[Fate]:
     """The rows of a look, plan by plan."""
     return [
         (plan, row.decision if row.reason is None else f"{row.decision} {row.reason}")
@@ -138,7 +138,7 @@ def test_jitter_spreads_the_scopes_and_is_the_same_for_each_node() -> None:
     chosen = read_rules(jitter="10m")
     runs = set()
     for scope in range(200):
-        standing = Standing("s", str(scope), NOON - TICK)
+        standing = ScopeStanding("s", str(scope), NOON - TICK)
         (row,) = decide_plans(HOURLY, chosen, standing, NOON).decided
         assert row == decide_plans(HOURLY, chosen, standing, NOON + MINUTE).decided[0]
         assert row.run_at is not None
@@ -149,7 +149,7 @@ def test_jitter_spreads_the_scopes_and_is_the_same_for_each_node() -> None:
 @pytest.mark.requirement("S3.16")
 def test_a_schedule_that_never_fired_looks_back_to_its_creation() -> None:
     """A monthly one, registered ten weeks ago and never looked at."""
-    standing = Standing("s", "", NOON - timedelta(weeks=10))
+    standing = ScopeStanding("s", "", NOON - timedelta(weeks=10))
     look = decide_plans(Cron("0 0 1 * *"), Rules(), standing, NOON)
     assert [(row.decision, row.count) for row in look.decided] == [("missed", 1), ("caught_up", 1)]
     assert look.last_plan_at == datetime(2026, 11, 1, tzinfo=UTC)
@@ -157,13 +157,15 @@ def test_a_schedule_that_never_fired_looks_back_to_its_creation() -> None:
 
 @pytest.mark.requirement("S3.15")
 def test_plans_up_to_the_last_one_never_fire_again_even_when_the_clock_went_back() -> None:
-    standing = Standing("s", "", NOON - timedelta(days=9), last_plan_at=NOON + 2 * HOUR)
-    assert decide_plans(HOURLY, Rules(), standing, NOON) == Look((), NOON + 2 * HOUR, NOON + 3 * HOUR)
+    standing = ScopeStanding("s", "", NOON - timedelta(days=9), last_plan_at=NOON + 2 * HOUR)
+    assert decide_plans(HOURLY, Rules(), standing, NOON) == PlanDecisions(
+        (), NOON + 2 * HOUR, NOON + 3 * HOUR
+    )
 
 
 def test_a_changed_timing_is_not_held_to_what_it_never_promised() -> None:
     """Weekly until yesterday, hourly since an hour ago: the hours of the week before were never planned."""
-    standing = Standing("s", "", since=NOON - MINUTE, last_plan_at=NOON - timedelta(days=6))
+    standing = ScopeStanding("s", "", since=NOON - MINUTE, last_plan_at=NOON - timedelta(days=6))
     look = decide_plans(HOURLY, read_rules(missed="every"), standing, NOON)
     assert [row.plan_time for row in look.decided] == [NOON]
 
@@ -225,13 +227,15 @@ def test_what_was_missed_before_a_pause_is_caught_up_when_the_plan_after_it_is_l
 
 
 def test_a_moment_that_was_past_when_the_schedule_was_made_never_comes() -> None:
-    assert decide_plans(At(NOON), Rules(), Standing("s", "", NOON), NOON) == Look((), None, None)
+    assert decide_plans(At(NOON), Rules(), ScopeStanding("s", "", NOON), NOON) == PlanDecisions(
+        (), None, None
+    )
 
 
 def test_after_its_end_and_after_its_only_moment_there_is_nothing_to_look_at() -> None:
     ended = Rules(ends_at=NOON)
-    assert decide_plans(HOURLY, ended, Standing("s", "", NOON, NOON - HOUR), NOON).next_at is None
-    look = decide_plans(At(NOON), Rules(), Standing("s", "", NOON - HOUR), NOON + HOUR)
+    assert decide_plans(HOURLY, ended, ScopeStanding("s", "", NOON, NOON - HOUR), NOON).next_at is None
+    look = decide_plans(At(NOON), Rules(), ScopeStanding("s", "", NOON - HOUR), NOON + HOUR)
     assert [row.decision for row in look.decided] == ["caught_up"]
     assert look.next_at is None
 
@@ -262,7 +266,7 @@ def test_after_ten_years_a_schedule_of_every_second_takes_no_more_work_than_afte
 ) -> None:
     def looking(away: timedelta, zone: str) -> int:
         timing: Timing = Cron("* * * * * *", zone)
-        standing = Standing("s", "", NOON - away)
+        standing = ScopeStanding("s", "", NOON - away)
         return calls(lambda: decide_plans(timing, read_rules(**chosen), standing, NOON))  # type: ignore[arg-type]  # of a table
 
     day = looking(timedelta(days=2), "Europe/Oslo")
@@ -270,7 +274,7 @@ def test_after_ten_years_a_schedule_of_every_second_takes_no_more_work_than_afte
 
 
 def test_what_is_dropped_is_one_row_with_a_count() -> None:
-    standing = Standing("s", "", NOON - timedelta(days=3_653))
+    standing = ScopeStanding("s", "", NOON - timedelta(days=3_653))
     dropped, fired = decide_plans(Cron("* * * * * *"), Rules(), standing, NOON).decided
     assert dropped == Decided(
         NOON - timedelta(seconds=1),
@@ -286,9 +290,9 @@ def test_what_is_dropped_is_one_row_with_a_count() -> None:
 def test_a_plan_that_waits_is_looked_at_again_soon_after_short_jobs_and_seldom_after_long_ones(
     taken: int, again: int
 ) -> None:
-    standing = Standing("s", "", NOON - HOUR, active_since=NOON - timedelta(seconds=taken))
+    standing = ScopeStanding("s", "", NOON - HOUR, active_since=NOON - timedelta(seconds=taken))
     look = decide_plans(HOURLY, read_rules(overlap="queue"), standing, NOON)
-    assert look == Look((), None, NOON + timedelta(seconds=again))
+    assert look == PlanDecisions((), None, NOON + timedelta(seconds=again))
 
 
 def test_of_plans_before_and_after_a_pause_only_the_latest_is_caught_up() -> None:
@@ -314,7 +318,7 @@ def test_a_pass_fires_no_more_than_it_may_also_around_a_pause() -> None:
 
 
 def test_the_window_and_the_lateness_include_their_ends() -> None:
-    standing = Standing("s", "", NOON - 9 * HOUR)
+    standing = ScopeStanding("s", "", NOON - 9 * HOUR)
     for chosen in (read_rules(missed="every", window="3h"), read_rules(missed="skip", max_lateness="3h")):
         for now, oldest in ((NOON, NOON - 3 * HOUR), (NOON + TICK, NOON - 2 * HOUR)):
             dropped, caught_up, *_ = decide_plans(HOURLY, chosen, standing, now).decided
@@ -322,6 +326,6 @@ def test_the_window_and_the_lateness_include_their_ends() -> None:
 
 
 def test_a_plan_that_a_later_one_has_overtaken_counts_as_caught_up_however_short_the_time() -> None:
-    standing = Standing("s", "", NOON - timedelta(seconds=21))
+    standing = ScopeStanding("s", "", NOON - timedelta(seconds=21))
     look = decide_plans(Every(timedelta(seconds=10)), read_rules(missed="every"), standing, NOON)
     assert [row.decision for row in look.decided] == ["caught_up", "caught_up", "fired"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.flows.step_runner import Steps
+from holdfast.flows.step_runner import StepRunner
 from holdfast.worker.callers import Threads
 from holdfast.worker.job_threads import JobThreads
 from holdfast.worker.lease import Lease, NotBegun
@@ -79,6 +79,6 @@ async def test_no_step_begins_too_late(function: Any) -> None:
     threads = JobThreads(1)
     claimed = run_with(monotonic()).claimed
     with pytest.raises(NotBegun):
-        await Steps(threads, partial(claimed.check_lease, "begin a step")).run(function, (), {}, None)
+        await StepRunner(threads, partial(claimed.check_lease, "begin a step")).run(function, (), {}, None)
     assert begun == []
     threads.close()

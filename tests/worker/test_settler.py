@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.domain.transition import SUCCESS, Complete
+from holdfast.domain.transition import SUCCESS, CompleteJob
 from holdfast.postgres.database import Database
 from holdfast.storage.runs import Answer, Retention
 from holdfast.worker import settler as settler_module
@@ -61,7 +61,7 @@ async def test_an_ending_that_cannot_even_be_sent_fails_alone(dsn: str) -> None:
             settler = Settler(database, SCHEMA, Retention())
             for row in rows:
                 claimed = ClaimedRun(worker, "default", row, like.claimed.kind)
-                transition = Complete(unsendable, None) if row.job == jobs[1] else SUCCESS
+                transition = CompleteJob(unsendable, None) if row.job == jobs[1] else SUCCESS
                 settler.put(RunEnding.of(claimed, transition, like.context, tell))
             await settler.once()
         assert told == {jobs[0]: "succeeded", jobs[1]: "failed", jobs[2]: "succeeded"}

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from holdfast.domain.failure import Failure
-from holdfast.domain.transition import SUCCESS, Complete, Retry, Transition
+from holdfast.domain.transition import SUCCESS, CompleteJob, RetryJob, Transition
 from holdfast.postgres.database import Database
 from holdfast.storage.runs import Answer, Retention
 from holdfast.worker import settler as settler_module
@@ -66,7 +66,7 @@ async def test_an_outage_that_ends_at_any_moment_leaves_a_success_a_success(
 ) -> None:
     with Engine.on(dsn, now=None) as engine:
         begin_outage(engine.connection, "ledger", code, times)
-        assert await settled(dsn, engine, [SUCCESS, Complete('{"paid": 1}', None), SUCCESS]) == [
+        assert await settled(dsn, engine, [SUCCESS, CompleteJob('{"paid": 1}', None), SUCCESS]) == [
             "succeeded",
             "succeeded",
             "succeeded",
@@ -84,7 +84,7 @@ async def test_what_is_wrong_with_the_data_fails_its_run_alone_with_the_reason(d
             end $$;
             create trigger bad before insert on holdfast.ledger for each row execute function bad()"""
         )
-        ends: list[Transition] = [SUCCESS, Complete('"poison"', None), SUCCESS]
+        ends: list[Transition] = [SUCCESS, CompleteJob('"poison"', None), SUCCESS]
         assert await settled(dsn, engine, ends) == ["succeeded", "failed", "succeeded"]
         errors = engine.connection.execute("select error from holdfast.ledger where outcome = 'failed'")
         [(error,)] = errors.fetchall()
@@ -95,7 +95,7 @@ async def test_what_cannot_be_encoded_fails_alone_also_in_an_outage(dsn: str) ->
     unsendable: Any = object()
     with Engine.on(dsn, now=None) as engine:
         begin_outage(engine.connection, "ledger", "25006", 2)
-        ends: list[Transition] = [SUCCESS, Complete(unsendable, None), SUCCESS]
+        ends: list[Transition] = [SUCCESS, CompleteJob(unsendable, None), SUCCESS]
         assert await settled(dsn, engine, ends) == ["succeeded", "failed", "succeeded"]
 
 
@@ -112,7 +112,7 @@ async def test_one_row_that_only_its_database_refuses_is_kept_and_holds_up_no_ot
             end $$;
             create trigger bad before insert on holdfast.ledger for each row execute function bad()"""
         )
-        ends: list[Transition] = [SUCCESS, Complete('"poison"', None), SUCCESS]
+        ends: list[Transition] = [SUCCESS, CompleteJob('"poison"', None), SUCCESS]
         assert await settled(dsn, engine, ends) == ["succeeded", "succeeded", "succeeded"]
 
 
@@ -134,7 +134,7 @@ async def test_the_state_of_a_run_survives_an_outage(dsn: str, code: str) -> Non
     """Its state is written first, and not left out because that failed."""
     with Engine.on(dsn, now=None) as engine:
         begin_outage(engine.connection, "saved", code, 2)
-        again = Retry(timedelta(), Failure("later", "handler_error"))
+        again = RetryJob(timedelta(), Failure("later", "handler_error"))
         assert await settled(dsn, engine, [again], state='{"page": 7}') == ["retried"]
         [(state,)] = engine.connection.execute("select state from holdfast.saved").fetchall()
         assert state == {"page": 7}

@@ -52,7 +52,7 @@ class Recorded(NamedTuple):
         return self.branch
 
 
-class Place(NamedTuple):
+class PathPlace(NamedTuple):
     """Where a checkpoint is written: its number in the main path, or the branch that it belongs to; neither
     in a task that the flow's code has made by itself.
     """
@@ -107,7 +107,7 @@ class Path:
             for its in (self._recorded[name].lane for name in self._ahead)
         )
 
-    def is_followed(self, place: Place) -> bool:
+    def is_followed(self, place: PathPlace) -> bool:
         """Whether an earlier run has been further than this place, if only to wait there."""
         lane = MAIN if place.number is not None else place.branch
         return self.is_past(lane) or any(
@@ -127,7 +127,7 @@ class Path:
 
     def arrive(
         self, name: str, kind: str, *, lane: str | None = MAIN, is_new: bool = False
-    ) -> tuple[Recorded | None, Place]:
+    ) -> tuple[Recorded | None, PathPlace]:
         """What is recorded of this step, if anything, and its place. `is_new`: its author says that it was
         put in front of what is done.
         """
@@ -136,16 +136,16 @@ class Path:
 
     def arrive_all(
         self, names: Sequence[str], kind: str, *, lane: str | None = MAIN, is_new: bool = False
-    ) -> list[tuple[Recorded | None, Place]]:
+    ) -> list[tuple[Recorded | None, PathPlace]]:
         """At several things that begin together."""
         records = [self._come_to(name, kind) for name in names]
         if not is_new:
             for name in self._not_done(names, kind):
                 self._check_nothing_is_ahead(name, lane)
         if lane != MAIN:
-            return [(record, Place(None, lane)) for record in records]
+            return [(record, PathPlace(None, lane)) for record in records]
         self._places += len(names) == 1
-        place = Place(self._places) if len(names) == 1 else Place(None, MAIN)
+        place = PathPlace(self._places) if len(names) == 1 else PathPlace(None, MAIN)
         return [(record, place) for record in records]
 
     def is_cut(self, names: Sequence[str], kind: str, *, lane: str) -> bool:

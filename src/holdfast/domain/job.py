@@ -11,7 +11,7 @@ from typing import Literal
 from holdfast.domain.backoff import DEFAULT, Backoff
 from holdfast.domain.duration import LONGEST, compact
 from holdfast.domain.json_text import flaw, holds_nul
-from holdfast.domain.light_value import PerJob
+from holdfast.domain.light_value import LightValue
 from holdfast.errors import InvalidInput
 
 NAME_LIMIT = 200
@@ -72,7 +72,7 @@ class Policy:
             raise InvalidInput(f"origin {_shown(self.origin)} must be JSON text: {problem}")
 
 
-class NewJob(PerJob, frozen=True):
+class NewJob(LightValue, frozen=True):
     """A policy, arguments as the text of a JSON object, and when."""
 
     policy: Policy

@@ -27,7 +27,7 @@ class Failed:
 
 
 @dataclass(frozen=True, slots=True)
-class Undecodable:
+class Unreadable:
     """What is stored does not fit this version of the code; another version may know it. `lasting`: since it
     was first found out.
     """
@@ -62,4 +62,4 @@ class Lost:
     failure: Failure
 
 
-Outcome = Succeeded | Failed | Undecodable | Snoozed | Released | Cancelled | Lost
+AttemptOutcome = Succeeded | Failed | Unreadable | Snoozed | Released | Cancelled | Lost

@@ -35,7 +35,7 @@ class Pause:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class ScopeStanding:
     """What is known of one scope of a schedule before the look.
 
     `since`: from when on this timing is in force (its creation, or the moment it was changed); plans later
@@ -74,7 +74,7 @@ class Decided:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class PlanDecisions:
     """What one look decided, oldest plan first; where the scope stands then; when to look again, if ever."""
 
     decided: tuple[Decided, ...]
@@ -91,7 +91,7 @@ class _Stretch:
     is_paused: bool = False
 
 
-def decide_plans(timing: Timing, rules: Rules, standing: Standing, now: datetime) -> Look:
+def decide_plans(timing: Timing, rules: Rules, standing: ScopeStanding, now: datetime) -> PlanDecisions:
     """`now` is the database's. The work is bounded, however long ago the last look was."""
     after, until = standing.decided_until, now
     if rules.starts_at is not None:
@@ -100,21 +100,21 @@ def decide_plans(timing: Timing, rules: Rules, standing: Standing, now: datetime
         until = min(until, rules.ends_at - _TICK)
     newest = timing.latest(until, after) if until > after else None
     if newest is None:
-        return Look((), standing.last_plan_at, _next_plan(timing, rules, max(after, until)))
+        return PlanDecisions((), standing.last_plan_at, _next_plan(timing, rules, max(after, until)))
     room = rules.max_per_pass or PER_PASS
-    look = _Looking(timing, rules, standing, now, newest, standing.active_since, room)
+    look = _Deciding(timing, rules, standing, now, newest, standing.active_since, room)
     look.through(_stretches(timing, standing.pause, now, _Stretch(after, until)))
     last = look.rows[-1].plan_time if look.rows else standing.last_plan_at
-    return Look(tuple(look.rows), last, look.next_at(until))
+    return PlanDecisions(tuple(look.rows), last, look.next_at(until))
 
 
 @dataclass(slots=True)
-class _Looking:
+class _Deciding:
     """A look under way: rows gather until the plans that are due are through, or one of them must wait."""
 
     timing: Timing
     rules: Rules
-    standing: Standing
+    standing: ScopeStanding
     now: datetime
     newest: datetime
     active_since: datetime | None

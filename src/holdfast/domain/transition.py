@@ -12,14 +12,14 @@ from holdfast.domain.backoff import Backoff
 from holdfast.domain.duration import LONGEST
 from holdfast.domain.failure import Failure
 from holdfast.domain.outcome import (
+    AttemptOutcome,
     Cancelled,
     Failed,
     Lost,
-    Outcome,
     Released,
     Snoozed,
     Succeeded,
-    Undecodable,
+    Unreadable,
 )
 
 UNDECODABLE_FOR = timedelta(minutes=10)
@@ -38,19 +38,19 @@ class Run:
 
 
 @dataclass(frozen=True, slots=True)
-class Complete:
+class CompleteJob:
     result: str | None
     flag: str | None
 
 
 @dataclass(frozen=True, slots=True)
-class Retry:
+class RetryJob:
     delay: timedelta
     failure: Failure
 
 
 @dataclass(frozen=True, slots=True)
-class Snooze:
+class SnoozeJob:
     """Later, with the attempt refunded; `failure` when something kept it from running at all."""
 
     delay: timedelta
@@ -58,46 +58,46 @@ class Snooze:
 
 
 @dataclass(frozen=True, slots=True)
-class Release:
+class ReleaseJob:
     pass
 
 
 @dataclass(frozen=True, slots=True)
-class Fail:
+class FailJob:
     failure: Failure
 
 
 @dataclass(frozen=True, slots=True)
-class Cancel:
+class CancelJob:
     failure: Failure | None
 
 
-Transition = Complete | Retry | Snooze | Release | Fail | Cancel
+Transition = CompleteJob | RetryJob | SnoozeJob | ReleaseJob | FailJob | CancelJob
 
-SUCCESS = Complete(None, None)
+SUCCESS = CompleteJob(None, None)
 """A success without a result: what most runs come to."""
 
 
-def decide(run: Run, outcome: Outcome, luck: float) -> Transition:  # noqa: PLR0911  # a return for each case
+def decide(run: Run, outcome: AttemptOutcome, luck: float) -> Transition:  # noqa: PLR0911  # a return for each case
     """The transition that follows; `luck` in [0, 1) spreads retries."""
     match outcome:
         case Succeeded(result, flag):
-            return Complete(result, flag)
+            return CompleteJob(result, flag)
         case Failed(failure, delay, is_retryable):
-            return _again(run, failure, delay, luck) if is_retryable else Fail(failure)
-        case Undecodable(failure, lasting):
+            return _again(run, failure, delay, luck) if is_retryable else FailJob(failure)
+        case Unreadable(failure, lasting):
             # The attempt does not count: it is not the job that failed, but this version of the code.
             is_early = lasting < UNDECODABLE_FOR
-            return Snooze(_patience(lasting, luck), failure) if is_early else Fail(failure)
+            return SnoozeJob(_patience(lasting, luck), failure) if is_early else FailJob(failure)
         case Snoozed(delay):
-            return Snooze(_bounded(delay))
+            return SnoozeJob(_bounded(delay))
         case Released():
-            return Release()
+            return ReleaseJob()
         case Cancelled(failure):
-            return Cancel(failure)
+            return CancelJob(failure)
         case Lost(failure):
             if run.on_lost == "fail":
-                return Fail(failure)
+                return FailJob(failure)
             return _again(run, failure, None, luck)
         case _:
             assert_never(outcome)
@@ -106,10 +106,10 @@ def decide(run: Run, outcome: Outcome, luck: float) -> Transition:  # noqa: PLR0
 def _again(run: Run, failure: Failure, delay: timedelta | None, luck: float) -> Transition:
     if run.attempt < run.max_attempts:
         asked = run.backoff.delay(run.attempt, luck) if delay is None else delay
-        return Retry(_bounded(asked), failure)
+        return RetryJob(_bounded(asked), failure)
     if failure.code in ("lease_lost", "stale_timeout"):
-        return Fail(replace(failure, message=f"{failure.message}; attempts exhausted"))
-    return Fail(failure)
+        return FailJob(replace(failure, message=f"{failure.message}; attempts exhausted"))
+    return FailJob(failure)
 
 
 def _patience(lasting: timedelta, luck: float) -> timedelta:

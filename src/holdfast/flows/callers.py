@@ -2,8 +2,8 @@
 
 from collections.abc import Mapping
 
-from holdfast.flows.flow_caller import Flows
-from holdfast.flows.machine_caller import Machines
+from holdfast.flows.flow_caller import FlowCaller
+from holdfast.flows.machine_caller import MachineCaller
 from holdfast.flows.recorder import Recorder
 from holdfast.postgres.schema import Schema
 from holdfast.worker.callers import Caller
@@ -18,6 +18,6 @@ def callers_for(
 ) -> Mapping[Style, Caller]:
     recorder = Recorder(connections.calm, schema, connections.notifier.tell)
     return {
-        "flow": Flows(recorder, connections.handlers, threads, processes),
-        "machine": Machines(connections.calm, schema, threads, connections.notifier),
+        "flow": FlowCaller(recorder, connections.handlers, threads, processes),
+        "machine": MachineCaller(connections.calm, schema, threads, connections.notifier),
     }

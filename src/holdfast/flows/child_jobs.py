@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 from holdfast.codec.complaints import quoted
 from holdfast.codec.signature import Signature
 from holdfast.domain.failure import recorded_error
-from holdfast.domain.flow_path import Place, Recorded, full_name
+from holdfast.domain.flow_path import PathPlace, Recorded, full_name
 from holdfast.domain.job import NewJob
 from holdfast.domain.states import final_state
 from holdfast.errors import ChildFailed, InvalidInput, Undecodable
@@ -22,7 +22,7 @@ R_co = TypeVar("R_co", covariant=True)
 _SETTLE_SECONDS = 0.05
 
 
-class Child(Generic[R_co]):
+class ChildJob(Generic[R_co]):
     """A job that the flow begins when this is awaited, by itself or in `flow.gather(…)`. Gives its result."""
 
     def __init__(self, replay: Replay, kind: str, signature: Signature, job: NewJob) -> None:
@@ -37,7 +37,7 @@ class Child(Generic[R_co]):
         self.job = job
         self.name: str | None = None
 
-    def named(self, name: str, *, key: object = None) -> "Child[R_co]":
+    def named(self, name: str, *, key: object = None) -> "ChildJob[R_co]":
         """What the flow calls it, where the job's own name is not enough: twice, or in a loop."""
         self.name = full_name(name, key)
         return self
@@ -65,7 +65,7 @@ def check_job(job: object) -> None:
         )
 
 
-async def outcomes_of(replay: Replay, children: Sequence[Child[Any]], *, is_eager: bool) -> list[Any]:
+async def outcomes_of(replay: Replay, children: Sequence[ChildJob[Any]], *, is_eager: bool) -> list[Any]:
     """Begin those that have not begun, and wait for all, or, if it is eager, until one of them fails."""
     names = _name_all(children)
     arrived = await replay.arrive_all(names, "call") if names else []
@@ -83,7 +83,7 @@ async def outcomes_of(replay: Replay, children: Sequence[Child[Any]], *, is_eage
     if new or not all(records[name].is_done for name in names):
         under_way = [record.child for record in records.values() if record.child and not record.is_done]
         replay.children[names[0]] = under_way + begun
-        await replay.wait_until_over(replay.wait(names[0], "call", Place(), is_eager=is_eager))
+        await replay.wait_until_over(replay.wait(names[0], "call", PathPlace(), is_eager=is_eager))
         records = await replay.records()
     left = [record.child for name in names if not (record := records[name]).is_done and record.child]
     if left:
@@ -117,7 +117,7 @@ async def result_of(
     return _or_raise(_outcome_of(record, signature))
 
 
-def _name_all(children: Sequence[Child[Any]]) -> list[str]:
+def _name_all(children: Sequence[ChildJob[Any]]) -> list[str]:
     """Those without a name are called as their job, counted if there are several of it."""
     kinds = Counter(child.kind for child in children if child.name is None)
     counted: Counter[str] = Counter()
@@ -131,12 +131,12 @@ def _name_all(children: Sequence[Child[Any]]) -> list[str]:
     return names
 
 
-def _check_the_same(replay: Replay, record: Recorded, name: str, child: Child[Any]) -> None:
+def _check_the_same(replay: Replay, record: Recorded, name: str, child: ChildJob[Any]) -> None:
     if change := _change_of(record, name, child, is_same_code=record.code == replay.code):
         raise replay.path.diverged(change)
 
 
-def _change_of(record: Recorded, name: str, child: Child[Any], *, is_same_code: bool) -> str | None:
+def _change_of(record: Recorded, name: str, child: ChildJob[Any], *, is_same_code: bool) -> str | None:
     """What is called under this name now, and was not before. A name is the author's word that it is the same
     call, also after the code has changed; a number only says which one it was in its order.
     """

@@ -10,13 +10,13 @@ from holdfast.domain.flow_path import full_name
 from holdfast.domain.job import check_ids, check_key, check_length
 from holdfast.domain.retry import Retry
 from holdfast.errors import InvalidInput
-from holdfast.flows.child_jobs import Child, check_job, result_of
+from holdfast.flows.child_jobs import ChildJob, check_job, result_of
 from holdfast.flows.events import Event, payload_of
 from holdfast.flows.gather import Failures, gather
 from holdfast.flows.replay import Replay
 from holdfast.flows.step_replay import do_step, draw
-from holdfast.flows.step_runner import Steps, check_function
-from holdfast.flows.step_transaction import Booking
+from holdfast.flows.step_runner import StepRunner, check_function
+from holdfast.flows.step_transaction import StepTransaction
 from holdfast.flows.step_values import Typed, returned_by
 from holdfast.postgres.database import Database
 from holdfast.worker.context import Context
@@ -48,7 +48,7 @@ _FLAG = Typed.of(bool)
 class Flow:
     """One run of a flow. Whatever it does goes by a name, is kept when it is done, and is not done again."""
 
-    def __init__(self, context: Context, replay: Replay, *, steps: Steps, handlers: Database) -> None:
+    def __init__(self, context: Context, replay: Replay, *, steps: StepRunner, handlers: Database) -> None:
         self._context = context
         self._replay = replay
         self._steps = steps
@@ -193,11 +193,11 @@ class Flow:
         check_length("timeout", limit)
         return await payload_of(self._replay, self.log, event, name, typed=typed, limit=limit)
 
-    def call(self, job: "Job[P, R] | Using[P, R]", /, *args: P.args, **kwargs: P.kwargs) -> Child[R]:
+    def call(self, job: "Job[P, R] | Using[P, R]", /, *args: P.args, **kwargs: P.kwargs) -> ChildJob[R]:
         """A child: a job, or another flow, that begins when this is awaited, alone or in `gather`."""
         check_job(job)
         call = job.call(*args, **kwargs)
-        return Child(self._replay, call.kind.name, call.kind.signature, call.job)
+        return ChildJob(self._replay, call.kind.name, call.kind.signature, call.job)
 
     @overload
     async def wait_job(self, job: "Handle[R]", *, type: None = None, name: str | None = None) -> R: ...
@@ -247,7 +247,7 @@ class Flow:
     @overload
     def transaction(
         self, name: str, /, *, key: object = None, conn: object = None, is_new: bool = False
-    ) -> Booking: ...
+    ) -> StepTransaction: ...
     @overload
     def transaction(
         self,
@@ -275,7 +275,7 @@ class Flow:
         an earlier run has committed it: then nothing is left to do. `conn`: your own session or connection.
         StepFailed when it has failed, with the error as its cause: nothing was written.
         """
-        booking = Booking(self._replay, full_name(name, key), self._handlers, conn, is_new=is_new)
+        booking = StepTransaction(self._replay, full_name(name, key), self._handlers, conn, is_new=is_new)
         if function is None:
             return booking
         check_function(f'transaction "{name}"', function)

@@ -7,14 +7,13 @@ from functools import partial
 from typing import Any
 
 from holdfast.domain.flow_path import Path
-from holdfast.domain.outcome import Failed
-from holdfast.domain.outcome import Undecodable as NotDecoded
+from holdfast.domain.outcome import Failed, Unreadable
 from holdfast.errors import ChildFailed, EventTimeout, FlowDiverged, InvalidInput, LeaseLost, StepFailed
 from holdfast.flows.code_fingerprint import fingerprint
 from holdfast.flows.flow import Flow
 from holdfast.flows.recorder import Recorder
 from holdfast.flows.replay import Replay
-from holdfast.flows.step_runner import Steps, failure_of
+from holdfast.flows.step_runner import StepRunner, failure_of
 from holdfast.flows.step_values import StoredUndecodable, Unkeepable
 from holdfast.flows.suspension import Suspended, end_in
 from holdfast.postgres.database import Database
@@ -27,7 +26,7 @@ from holdfast.worker.job_threads import JobThreads
 from holdfast.worker.processes import Processes
 
 
-class Flows:
+class FlowCaller:
     """A Caller like those for coroutines and threads."""
 
     def __init__(
@@ -37,12 +36,12 @@ class Flows:
         self._handlers = handlers
         self._threads = threads
         self._processes = processes
-        self._steps: dict[int, Steps] = {}
+        self._steps: dict[int, StepRunner] = {}
         self._codes: dict[str, int] = {}
 
     async def call(self, held: ClaimedRun, context: Context, arguments: dict[str, Any]) -> Any:
         isolated = partial(self._processes.call_function, held, context)
-        steps = self._steps[held.run] = Steps(self._threads, held.check_lease, isolated)
+        steps = self._steps[held.run] = StepRunner(self._threads, held.check_lease, isolated)
         try:
             return await self._replay(held, context, steps, arguments)
         except BaseException as error:
@@ -60,7 +59,7 @@ class Flows:
         return self._steps.pop(held.run).outlived if held.run in self._steps else None
 
     async def _replay(
-        self, held: ClaimedRun, context: Context, steps: Steps, arguments: dict[str, Any]
+        self, held: ClaimedRun, context: Context, steps: StepRunner, arguments: dict[str, Any]
     ) -> Any:
         code = self._code(held.kind)
         path = Path(await self._recorder.load(held.job))
@@ -121,7 +120,7 @@ def _judged(held: ClaimedRun, error: BaseException) -> BaseException:
         case FlowDiverged():
             return EndWith(Failed(from_error(error, "flow_diverged"), is_retryable=False))
         case StoredUndecodable():
-            return EndWith(NotDecoded(from_error(error, "decode_error")))
+            return EndWith(Unreadable(from_error(error, "decode_error")))
         case StepFailed() if error.is_kept:
             cause = error.__cause__
             failure = failure_of(cause) if isinstance(cause, Exception) else from_error(error)

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from holdfast.domain.flow_path import branch_of
 from holdfast.errors import InvalidInput
 from holdfast.flows.branches import Branches
-from holdfast.flows.child_jobs import Child, outcomes_of
+from holdfast.flows.child_jobs import ChildJob, outcomes_of
 from holdfast.flows.replay import Replay
 
 Failures = Literal["raise", "cancel", "return"]
@@ -19,8 +19,8 @@ _CHILDREN = -1
 async def gather(replay: Replay, branches: tuple[Awaitable[Any], ...], failures: Failures) -> list[Any]:
     if failures not in ("raise", "cancel", "return"):
         raise InvalidInput(f'failures is {failures!r}: give "raise", "cancel" or "return"')
-    children = [branch for branch in branches if isinstance(branch, Child)]
-    others = [branch for branch in branches if not isinstance(branch, Child)]
+    children = [branch for branch in branches if isinstance(branch, ChildJob)]
+    others = [branch for branch in branches if not isinstance(branch, ChildJob)]
     is_eager = failures == "cancel"
     if not others:
         results = await outcomes_of(replay, children, is_eager=is_eager)
@@ -68,8 +68,8 @@ def _in_order(branches: tuple[Awaitable[Any], ...], ended: list[Any]) -> list[An
     """Children were one branch, the first: back to where each of them was given."""
     left = list(ended)
     together: list[Any] = []
-    if any(isinstance(branch, Child) for branch in branches):
+    if any(isinstance(branch, ChildJob) for branch in branches):
         first = left.pop(0)
-        count = sum(isinstance(branch, Child) for branch in branches)
+        count = sum(isinstance(branch, ChildJob) for branch in branches)
         together = [first] * count if isinstance(first, BaseException) else list(first)
-    return [(together if isinstance(branch, Child) else left).pop(0) for branch in branches]
+    return [(together if isinstance(branch, ChildJob) else left).pop(0) for branch in branches]

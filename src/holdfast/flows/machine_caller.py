@@ -8,13 +8,12 @@ from typing import Any
 from msgspec import structs
 
 from holdfast.domain.backoff import to_json
-from holdfast.domain.outcome import Failed
-from holdfast.domain.outcome import Undecodable as NotDecoded
+from holdfast.domain.outcome import Failed, Unreadable
 from holdfast.errors import InvalidInput, Undecodable
 from holdfast.flows.machine import Done, Next, Step
 from holdfast.flows.machine_signature import MachineSignature, StepKind
 from holdfast.flows.recorder import AWAY, lost
-from holdfast.flows.step_runner import Steps
+from holdfast.flows.step_runner import StepRunner
 from holdfast.flows.suspension import Interrupted
 from holdfast.flows.wait_descriptions import moment
 from holdfast.postgres.batcher import Batcher
@@ -37,7 +36,7 @@ _NO_TRANSACTION = (
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class CurrentStep:
     """A machine's step, read, with its fields as they are stored and its number on the machine's way."""
 
     kind: StepKind
@@ -46,7 +45,7 @@ class Standing:
     place: int
 
 
-class Machines:
+class MachineCaller:
     """A Caller like those for coroutines and threads."""
 
     def __init__(self, database: Database, schema: Schema, threads: JobThreads, notifier: Notifier) -> None:
@@ -54,7 +53,7 @@ class Machines:
         self._schema = schema
         self._threads = threads
         self._notifier = notifier
-        self._steps: dict[int, Steps] = {}
+        self._steps: dict[int, StepRunner] = {}
         self._loads = Batcher(self._load_all)
         self._moves = Batcher(self._move_all)
 
@@ -85,7 +84,7 @@ class Machines:
     def left_behind(self, held: ClaimedRun) -> Future[Any] | None:
         return self._steps.pop(held.run).outlived if held.run in self._steps else None
 
-    async def _standing(self, held: ClaimedRun, signature: MachineSignature, first: str) -> Standing:
+    async def _standing(self, held: ClaimedRun, signature: MachineSignature, first: str) -> CurrentStep:
         try:
             stored = await self._loads.put(held.job)
         except AWAY as error:
@@ -93,19 +92,19 @@ class Machines:
         try:
             name, fields = signature.first(first) if stored is None else (stored.name, stored.fields)
             kind = signature.kind_named(name, fields)
-            return Standing(kind, kind.decode(fields), fields, 1 if stored is None else stored.place)
+            return CurrentStep(kind, kind.decode(fields), fields, 1 if stored is None else stored.place)
         except Undecodable as error:
-            raise EndWith(NotDecoded(from_error(error, "decode_error"))) from error
+            raise EndWith(Unreadable(from_error(error, "decode_error"))) from error
 
-    async def _run(self, held: ClaimedRun, context: Context, standing: Standing) -> Any:
-        steps = self._steps[held.run] = Steps(self._threads, held.check_lease)
+    async def _run(self, held: ClaimedRun, context: Context, standing: CurrentStep) -> Any:
+        steps = self._steps[held.run] = StepRunner(self._threads, held.check_lease)
         held.no_transaction = _NO_TRANSACTION
         step = standing.step
         args = (context,) if standing.kind.takes_context else ()
         run: Any = step.run  # type: ignore[attr-defined]  # it was looked for when the machine was registered
         return await steps.run(run, args, {}, step._timeout)  # noqa: SLF001  # said by its class
 
-    async def _go_on(self, held: ClaimedRun, standing: Standing, asked: Move) -> None:
+    async def _go_on(self, held: ClaimedRun, standing: CurrentStep, asked: Move) -> None:
         # From before the lease goes until it is known whether it went: its absence is then no sign of a loss.
         held.is_completing = True
         try:
@@ -144,7 +143,7 @@ class Machines:
         return [by_run[each.fence.run] for each in moves]
 
 
-def _go_by(held: ClaimedRun, standing: Standing) -> None:
+def _go_by(held: ClaimedRun, standing: CurrentStep) -> None:
     """From here on this run is judged by the step's own policy, if it has one, and told of by its name."""
     retry = standing.step._retry  # noqa: SLF001  # said by its class
     row, kind = held.row, held.kind
@@ -157,7 +156,7 @@ def _go_by(held: ClaimedRun, standing: Standing) -> None:
     held.go_by(row, kind, standing.kind.name)
 
 
-def _move(held: ClaimedRun, signature: MachineSignature, standing: Standing, answer: Next) -> Move:
+def _move(held: ClaimedRun, signature: MachineSignature, standing: CurrentStep, answer: Next) -> Move:
     """Raises InvalidInput if the next step cannot be stored."""
     kind = signature.kind_of(answer.step)
     fence = Fence(held.worker, held.job, held.run)

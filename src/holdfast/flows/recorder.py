@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 
-from holdfast.domain.flow_path import Place, Recorded
+from holdfast.domain.flow_path import PathPlace, Recorded
 from holdfast.domain.job import NewJob
 from holdfast.errors import Conflict, ConnectionFailed, ConnectionLost, LeaseLost, PoolTimeout, ServerUnable
 from holdfast.flows.suspension import Interrupted
@@ -68,7 +68,7 @@ class Recorder:
         jobs: Sequence[tuple[str, NewJob]],
         *,
         bunch: str,
-        place: Place,
+        place: PathPlace,
         code: int | None,
     ) -> list[int]:
         """Begin children, a chunk at a time: those of a chunk that was written are known to the next run."""
@@ -92,7 +92,7 @@ class Recorder:
             self._tell(woken_by(job for _, job in chunk))
         return begun
 
-    async def adopt(self, fence: Fence, child: int, name: str, *, place: Place, code: int | None) -> None:
+    async def adopt(self, fence: Fence, child: int, name: str, *, place: PathPlace, code: int | None) -> None:
         statement = flows.adopt(
             self.schema, fence, child, name, place=place.number, code=code, branch=place.branch
         )

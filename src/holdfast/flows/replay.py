@@ -7,7 +7,7 @@ import sys
 from datetime import timedelta
 from typing import NoReturn
 
-from holdfast.domain.flow_path import MAIN, Path, Place, Recorded
+from holdfast.domain.flow_path import MAIN, Path, PathPlace, Recorded
 from holdfast.domain.retry import Retry
 from holdfast.domain.states import RunOutcome
 from holdfast.errors import ConnectionLost, InvalidInput, StepFailed
@@ -39,14 +39,16 @@ class Replay:
         self.children: dict[str, list[int]] = {}
         """The jobs that a call, named as its wait is, waits for: to be told."""
 
-    async def arrive(self, name: str, kind: str, *, is_new: bool = False) -> tuple[Recorded | None, Place]:
+    async def arrive(
+        self, name: str, kind: str, *, is_new: bool = False
+    ) -> tuple[Recorded | None, PathPlace]:
         """At the next thing to do: what is known of it, and its place in the path."""
         [arrived] = await self.arrive_all([name], kind, is_new=is_new)
         return arrived
 
     async def arrive_all(
         self, names: list[str], kind: str, *, is_new: bool = False
-    ) -> list[tuple[Recorded | None, Place]]:
+    ) -> list[tuple[Recorded | None, PathPlace]]:
         """At several things that begin together."""
         if self.end is not None:
             is_ours = asyncio.current_task() is self._task
@@ -77,7 +79,9 @@ class Replay:
         """All that the flow has done, as the database has it now."""
         return {record.name: record for record in await self.recorder.load(self.fence.job)}
 
-    async def keep(self, name: str, kind: str, value: str | None, place: Place, *, failures: int = 0) -> None:
+    async def keep(
+        self, name: str, kind: str, value: str | None, place: PathPlace, *, failures: int = 0
+    ) -> None:
         await self.recorder.write(self.writing(name, kind, value, place, failures=failures))
 
     def writing(
@@ -85,7 +89,7 @@ class Replay:
         name: str,
         kind: str,
         value: str | None,
-        place: Place,
+        place: PathPlace,
         *,
         error: str | None = None,
         failures: int = 0,
@@ -100,7 +104,7 @@ class Replay:
         *,
         retry: Retry | None = None,
         failures: int = 1,
-        place: Place,
+        place: PathPlace,
     ) -> NoReturn:
         """Raises StepFailed, unless the step is to be tried again: then this is the end of the run."""
         failure = failure_of(error)
@@ -117,7 +121,7 @@ class Replay:
         raise failed from error
 
     async def pause(
-        self, name: str, delay: timedelta, failures: int, error: str | None, place: Place
+        self, name: str, delay: timedelta, failures: int, error: str | None, place: PathPlace
     ) -> NoReturn:
         """Until the step is tried again, in another run."""
         wait = self.wait(name, "retry", place, delay=delay)
@@ -128,7 +132,7 @@ class Replay:
         self,
         name: str,
         kind: WaitKind,
-        place: Place,
+        place: PathPlace,
         *,
         delay: timedelta | None = None,
         key: str | None = None,

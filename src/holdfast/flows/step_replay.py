@@ -7,13 +7,13 @@ from holdfast.domain.flow_path import full_name
 from holdfast.errors import LeaseLost
 from holdfast.flows.enclosing_step import inside
 from holdfast.flows.replay import Replay
-from holdfast.flows.step_runner import StepOptions, Steps, check_function, kept_failure
+from holdfast.flows.step_runner import StepOptions, StepRunner, check_function, kept_failure
 from holdfast.flows.step_values import Typed, Unkeepable, returned_by
 from holdfast.worker.handler_requests import Cancel, EndWith, Snooze, snoozed_for
 
 
 async def do_step(
-    replay: Replay, steps: Steps, name: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any
+    replay: Replay, steps: StepRunner, name: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any
 ) -> Any:
     """The keyword arguments are the function's, and the step's options among them."""
     check_function(f'step "{name}"', function)

@@ -39,7 +39,7 @@ async def _nowhere(
     raise InvalidInput(f"{function!r} cannot run in a child process here: give it a job of its own")
 
 
-class Steps:
+class StepRunner:
     """Runs the functions of one run's steps: awaited, in a thread, or in a child process. A thread cannot be
     stopped: one that outlives its step keeps the run's slot until it ends. A child process is killed.
     """

@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from holdfast.domain.flow_path import Place
+from holdfast.domain.flow_path import PathPlace
 from holdfast.errors import LeaseLost
 from holdfast.flows.enclosing_step import inside
 from holdfast.flows.recorder import lost
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     import psycopg
 
 
-class Booking:
+class StepTransaction:
     """Entered by `async with`. The checkpoint is the last statement before the commit, so the fence is
     checked when the writes are done, and its lock lasts no longer than the commit.
     """
@@ -43,7 +43,7 @@ class Booking:
         self._database = database
         self._connection: Any = connection
         self._stack = AsyncExitStack()
-        self._place = Place()
+        self._place = PathPlace()
         self._is_done = False
         self._value: str | None = None
         self._typed: Typed = ANYTHING

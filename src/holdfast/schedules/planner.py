@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import NamedTuple
 
-from holdfast.domain.plan_decisions import Pause, Standing, decide_plans
+from holdfast.domain.plan_decisions import Pause, ScopeStanding, decide_plans
 from holdfast.domain.schedule_rules import Rules, rules_from_json
 from holdfast.domain.timing import Cron, Timing, timing_from_json
 from holdfast.errors import InvalidInput, StatementFailed
@@ -210,11 +210,11 @@ def batches(moves: Sequence[Move]) -> Iterator[list[Move]]:
         yield batch
 
 
-def _standing(row: DueRow, scope: str) -> Standing:
+def _standing(row: DueRow, scope: str) -> ScopeStanding:
     """In UTC: a datetime in the session's zone adds and compares by the clock on the wall, which is wrong
     twice a year.
     """
-    return Standing(
+    return ScopeStanding(
         row.schedule or "",
         scope,
         since=row.since_at.astimezone(UTC),

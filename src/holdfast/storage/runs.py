@@ -7,17 +7,17 @@ from operator import attrgetter
 from typing import Literal, NamedTuple, assert_never
 
 from holdfast.domain.json_text import flaw
-from holdfast.domain.light_value import PerJob
+from holdfast.domain.light_value import LightValue
 from holdfast.domain.ring import SEGMENTS, segments_without
 from holdfast.domain.states import RunOutcome
 from holdfast.domain.transition import (
     SUCCESS,
-    Cancel,
-    Complete,
-    Fail,
-    Release,
-    Retry,
-    Snooze,
+    CancelJob,
+    CompleteJob,
+    FailJob,
+    ReleaseJob,
+    RetryJob,
+    SnoozeJob,
     Transition,
 )
 from holdfast.errors import InvalidInput
@@ -31,7 +31,7 @@ from holdfast.storage.workers import lease_length
 TIMEOUT = timedelta(hours=1)
 
 
-class ClaimRow(PerJob, frozen=True):
+class ClaimRow(LightValue, frozen=True):
     """A claimed job, or with no job only what the ring looks like."""
 
     ring_version: int
@@ -92,7 +92,7 @@ class Settled(NamedTuple):
     outcome: RunOutcome | None
 
 
-class Settlement(PerJob, frozen=True):
+class Settlement(LightValue, frozen=True):
     """One run and what is to happen to its job."""
 
     worker: int
@@ -307,17 +307,17 @@ def _columns(
 def _row(transition: Transition) -> _Row:
     """Outcome (None: success, which is what most of them are), delay, error, result, flag."""
     match transition:
-        case Complete(result, flag):
+        case CompleteJob(result, flag):
             return (None, None, None, result, flag)
-        case Retry(delay, failure):
+        case RetryJob(delay, failure):
             return ("retried", delay, failure.to_json(), None, None)
-        case Snooze(delay, failure):
+        case SnoozeJob(delay, failure):
             return ("snoozed", delay, failure.to_json() if failure else None, None, None)
-        case Release():
+        case ReleaseJob():
             return ("released", None, None, None, None)
-        case Fail(failure):
+        case FailJob(failure):
             return ("failed", None, failure.to_json(), None, None)
-        case Cancel(failure):
+        case CancelJob(failure):
             return ("cancelled", None, failure.to_json() if failure else None, None, None)
         case _:
             assert_never(transition)

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from holdfast.domain.failure import storable
 from holdfast.domain.job import check_limit, check_name
-from holdfast.domain.plan_decisions import Decided, Look
+from holdfast.domain.plan_decisions import Decided, PlanDecisions
 from holdfast.domain.schedule_rules import check_scope
 from holdfast.domain.states import JobState
 from holdfast.errors import InvalidInput
@@ -93,7 +93,7 @@ class Move(NamedTuple):
 
     row: DueRow
     scopes: list[str]
-    look: Look
+    look: PlanDecisions
     is_exclusive: bool = False
 
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from holdfast.domain.failure import Failure
-from holdfast.domain.light_value import PerJob
+from holdfast.domain.light_value import LightValue
 from holdfast.domain.states import RunOutcome
 
 
-class AttemptFact(PerJob, frozen=True):
+class AttemptFact(LightValue, frozen=True):
     """Which attempt a fact is about."""
 
     job: int
@@ -22,11 +22,11 @@ class AttemptFact(PerJob, frozen=True):
     step: str | None = None
 
 
-class AttemptStarted(PerJob, frozen=True):
+class AttemptStarted(LightValue, frozen=True):
     of: AttemptFact
 
 
-class AttemptEnded(PerJob, frozen=True):
+class AttemptEnded(LightValue, frozen=True):
     """An attempt was settled. `outcome` is what the ledger says: succeeded, retried, failed, … A flow that
     goes to wait says for what, in words: `for packed:42`, and a machine that goes on at once to which step.
     A success whose result was dropped has the flag that says why.

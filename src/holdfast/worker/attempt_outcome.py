@@ -9,12 +9,8 @@ from typing import Any
 from holdfast.codec.result import NOTHING_RETURNED
 from holdfast.domain.duration import compact
 from holdfast.domain.failure import Code, Failure
-from holdfast.domain.outcome import Cancelled, Failed, Outcome, Released, Snoozed
-from holdfast.domain.transition import Cancel as CancelJob
-from holdfast.domain.transition import Fail as FailJob
-from holdfast.domain.transition import Retry as RetryJob
-from holdfast.domain.transition import Snooze as SnoozeJob
-from holdfast.domain.transition import Transition
+from holdfast.domain.outcome import AttemptOutcome, Cancelled, Failed, Released, Snoozed
+from holdfast.domain.transition import CancelJob, FailJob, RetryJob, SnoozeJob, Transition
 from holdfast.errors import DatabaseError, DataRefused, InvalidInput, LeaseLost, TransactionEnded
 from holdfast.worker.claimed_run import ClaimedRun, Stop
 from holdfast.worker.failure_from_error import from_error
@@ -30,7 +26,7 @@ from holdfast.worker.handler_requests import (
 )
 
 
-def outcome_of_result(claimed: ClaimedRun, result: Any) -> tuple[Outcome, BaseException | None]:
+def outcome_of_result(claimed: ClaimedRun, result: Any) -> tuple[AttemptOutcome, BaseException | None]:
     """A success wins over a cancel request, but not over a timeout: too long is too long, also for one that
     kept the event loop from noticing.
     """
@@ -39,7 +35,7 @@ def outcome_of_result(claimed: ClaimedRun, result: Any) -> tuple[Outcome, BaseEx
     return NOTHING_RETURNED if result is None else claimed.kind.signature.encode_result(result), None
 
 
-def outcome_of_stop(claimed: ClaimedRun, error: BaseException) -> Outcome:
+def outcome_of_stop(claimed: ClaimedRun, error: BaseException) -> AttemptOutcome:
     match claimed.stop:
         case Stop.TIMEOUT:
             return _overdue(claimed)
@@ -52,7 +48,7 @@ def outcome_of_stop(claimed: ClaimedRun, error: BaseException) -> Outcome:
             return Failed(from_error(error))
 
 
-def outcome_of_error(claimed: ClaimedRun, error: BaseException) -> Outcome:
+def outcome_of_error(claimed: ClaimedRun, error: BaseException) -> AttemptOutcome:
     try:
         requested = _requested(error)
     except InvalidInput as problem:
@@ -82,7 +78,7 @@ def is_outage(error: BaseException) -> bool:
     return getattr(error, "holdfast_outage", False) is True
 
 
-def _requested(error: BaseException) -> Outcome | None:  # noqa: PLR0911  # a return for each wish
+def _requested(error: BaseException) -> AttemptOutcome | None:  # noqa: PLR0911  # a return for each wish
     match error:
         case EndWith():
             return error.outcome
@@ -124,7 +120,7 @@ def failure_and_delay(transition: Transition) -> tuple[Failure | None, timedelta
             return None, None
 
 
-def _overdue(claimed: ClaimedRun) -> Outcome:
+def _overdue(claimed: ClaimedRun) -> AttemptOutcome:
     """Past its own timeout, or the deadline of its job, whichever was earlier."""
     if claimed.is_past_deadline:
         return Failed(Failure("ran until its deadline", "deadline_expired", "TimeoutError"))

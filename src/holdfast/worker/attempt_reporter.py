@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from holdfast.domain.failure import Failure
 from holdfast.domain.states import RunOutcome
-from holdfast.domain.transition import Complete
+from holdfast.domain.transition import CompleteJob
 from holdfast.errors import JobEnded
 from holdfast.producer.wake_ups import LEADER
 from holdfast.storage.runs import Answer
@@ -46,7 +46,7 @@ class AttemptReporter:
         claimed, transition = ending.claimed, ending.transition
         self._forget(claimed)
         if outcome == "succeeded":
-            flag = transition.flag if isinstance(transition, Complete) else None
+            flag = transition.flag if isinstance(transition, CompleteJob) else None
             self._succeeded(claimed, ending.context, flag)
         elif answer == "lost":
             self.lost(claimed, ending.context, f"settle as {type(transition).__name__.lower()}")

@@ -12,8 +12,7 @@ from typing import Any
 
 from holdfast.codec.result import NOTHING_RETURNED
 from holdfast.domain.backoff import from_json
-from holdfast.domain.outcome import Cancelled, Failed, Outcome, Released
-from holdfast.domain.outcome import Undecodable as NotDecoded
+from holdfast.domain.outcome import AttemptOutcome, Cancelled, Failed, Released, Unreadable
 from holdfast.domain.transition import SUCCESS, Run, decide
 from holdfast.errors import DatabaseError, Undecodable
 from holdfast.worker import forked_copy
@@ -81,7 +80,7 @@ class AttemptRunner:
             outcome, error = await self._outcome(claimed, context, caller)
             if forked_copy.is_copy:
                 forked_copy.leave(error)
-            if isinstance(outcome, NotDecoded):
+            if isinstance(outcome, Unreadable):
                 outcome = await self._with_duration(claimed, outcome)
             thread = caller.left_behind(claimed)
             if thread is not None and claimed.committed is None:
@@ -108,7 +107,7 @@ class AttemptRunner:
             self._settler.put(self._decided(claimed, context, outcome, error))
 
     def _decided(
-        self, claimed: ClaimedRun, context: Context, outcome: Outcome, error: BaseException | None
+        self, claimed: ClaimedRun, context: Context, outcome: AttemptOutcome, error: BaseException | None
     ) -> RunEnding:
         if outcome is NOTHING_RETURNED and claimed.state is None:  # how most runs end
             return RunEnding.of(claimed, SUCCESS, context, self._reporter.settled)
@@ -128,11 +127,11 @@ class AttemptRunner:
 
     async def _outcome(
         self, claimed: ClaimedRun, context: Context, caller: Caller
-    ) -> tuple[Outcome, BaseException | None]:
+    ) -> tuple[AttemptOutcome, BaseException | None]:
         try:
             arguments = claimed.kind.signature.decode(claimed.row.args)
         except Undecodable as error:
-            return NotDecoded(from_error(error, "decode_error")), error
+            return Unreadable(from_error(error, "decode_error")), error
         current_run.set(claimed)
         if claimed.is_told_to_stop:  # before its first step, so there was nothing to cancel yet
             return outcome_of_stop(claimed, early := asyncio.CancelledError()), early
@@ -155,12 +154,12 @@ class AttemptRunner:
             return outcome_of_stop(claimed, error) if is_stopped else outcome_of_error(claimed, error), error
         return outcome_of_result(claimed, result)
 
-    async def _with_duration(self, claimed: ClaimedRun, misfit: NotDecoded) -> NotDecoded:
+    async def _with_duration(self, claimed: ClaimedRun, misfit: Unreadable) -> Unreadable:
         """Adds for how long the stored arguments have not fitted. If the database cannot tell now, the next
         run asks again.
         """
         with suppress(DatabaseError, asyncio.CancelledError):
-            return NotDecoded(misfit.failure, await self._misfit_for(claimed.job) or timedelta())
+            return Unreadable(misfit.failure, await self._misfit_for(claimed.job) or timedelta())
         return misfit
 
     def _free_slot(self, claimed: ClaimedRun, thread: "Future[Any] | None") -> None:

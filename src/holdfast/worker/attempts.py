@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from holdfast.domain.failure import Failure
-from holdfast.domain.transition import Fail
+from holdfast.domain.transition import FailJob
 from holdfast.storage.runs import ClaimRow, Saving
 from holdfast.telemetry.events import AttemptStarted, Emitter, StillRunning
 from holdfast.worker.attempt_reporter import AttemptReporter
@@ -97,7 +97,9 @@ class Attempts:
         failure = Failure(
             f"its row in job has the kind {row.kind[:200]!r}, its row in ready another", "decode_error"
         )
-        self._settler.put(RunEnding.of(claimed, Fail(failure), self.context(claimed), self._reporter.settled))
+        self._settler.put(
+            RunEnding.of(claimed, FailJob(failure), self.context(claimed), self._reporter.settled)
+        )
 
     def tell_to_stop(self, reason: Stop, *, worker: int | None = None) -> int:
         """Tell all runs to stop, or those of one worker. Returns how many handlers are cut short by it."""

@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack, ExitStack, contextmanager, suppress
 from types import TracebackType
 from typing import Any
 
-from holdfast.domain.transition import Complete
+from holdfast.domain.transition import CompleteJob
 from holdfast.errors import InvalidInput, LeaseLost
 from holdfast.postgres.borrowed import run_on, run_on_blocking
 from holdfast.postgres.borrowed.outage import is_outage_of
@@ -152,6 +152,6 @@ class Completion:
         claimed, own = self._claimed, self._claimed.result
         # What the handler returns comes after this commit and cannot be kept: the flag says so, unless
         # ctx.complete_with() has named a result.
-        complete = Complete(None, NO_RESULT) if own is None else Complete(own.result, own.flag)
+        complete = CompleteJob(None, NO_RESULT) if own is None else CompleteJob(own.result, own.flag)
         settlement = Settlement(claimed.worker, claimed.job, claimed.run, complete)
         return settle(self._schema, [settlement], retention=self._retention)

@@ -3,7 +3,7 @@
 from datetime import timedelta
 
 from holdfast.domain.duration import LONGEST, duration
-from holdfast.domain.outcome import Outcome
+from holdfast.domain.outcome import AttemptOutcome
 
 
 class HandlerRequest(Exception):  # not an error: a request
@@ -48,7 +48,7 @@ class Fail(HandlerRequest):
 class EndWith(HandlerRequest):
     """For callers, who know better than the kind's policy what a run came to."""
 
-    def __init__(self, outcome: Outcome) -> None:
+    def __init__(self, outcome: AttemptOutcome) -> None:
         self.outcome = outcome
         super().__init__(f"came to {outcome}")
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from time import monotonic
 
-from holdfast.domain.transition import Release
+from holdfast.domain.transition import ReleaseJob
 from holdfast.errors import DatabaseError
 from holdfast.postgres.blocking_database import BlockingDatabase
 from holdfast.postgres.conversation import hold_blocking
@@ -190,7 +190,7 @@ class LeaseKeeper:
         ]
         if lost:
             _log.warning("releasing %d runs that were claimed but never arrived", len(lost))
-            releases = [Settlement(worker, unknown[run], run, Release()) for run in lost]
+            releases = [Settlement(worker, unknown[run], run, ReleaseJob()) for run in lost]
             hold_blocking(settle_surely(self._schema, releases, is_noticed=True), self._database.run)
             self._call(self._on_released)
 

@@ -9,7 +9,7 @@ from msgspec import structs
 
 from holdfast.domain.failure import Failure
 from holdfast.domain.states import RunOutcome
-from holdfast.domain.transition import Fail, Transition
+from holdfast.domain.transition import FailJob, Transition
 from holdfast.errors import StatementFailed
 from holdfast.postgres.conversation import hold
 from holdfast.postgres.database import Database
@@ -165,7 +165,7 @@ class Settler:
                 if not is_datas_fault(problem):
                     raise
                 failure = Failure(f"its outcome could not be stored: {problem}", "handler_error")
-                failed = structs.replace(ending, transition=Fail(failure), state=None)
+                failed = structs.replace(ending, transition=FailJob(failure), state=None)
                 self._tell([failed], await self._settled([failed]))
         except Exception as problem:
             if not _may_be_one_row(problem):

@@ -11,7 +11,7 @@ from time import monotonic
 from typing import Any
 
 from holdfast.domain.failure import Failure
-from holdfast.domain.transition import Snooze
+from holdfast.domain.transition import SnoozeJob
 from holdfast.worker.claimed_run import ClaimedRun, Stop
 
 _AT_ONCE = (Stop.LOST, Stop.SHUTDOWN)
@@ -56,7 +56,7 @@ class StrayThreads:
         self.since.setdefault(claimed.job, monotonic())
         thread.add_done_callback(ended)
 
-    def put_off(self, job: int) -> Snooze:
+    def put_off(self, job: int) -> SnoozeJob:
         """What happens to another run of such a job: it waits as long again as the thread has gone on for."""
         now = monotonic()
         since = timedelta(seconds=now - self.since.get(job, now))  # it may just have ended
@@ -65,7 +65,7 @@ class StrayThreads:
             'stopped, see isolate="process"',
             "timeout",
         )
-        return Snooze(min(max(since, _SHORTEST), _LONGEST), failure)
+        return SnoozeJob(min(max(since, _SHORTEST), _LONGEST), failure)
 
     def _on_loop(self, function: Callable[[], None]) -> None:
         with suppress(RuntimeError):  # the loop has ended

@@ -12,7 +12,7 @@ from functools import partial
 from time import monotonic
 from typing import Any
 
-from holdfast.domain.transition import Release
+from holdfast.domain.transition import ReleaseJob
 from holdfast.errors import DatabaseError, HoldfastError
 from holdfast.postgres.availability import Availability
 from holdfast.postgres.blocking_database import BlockingDatabase
@@ -459,4 +459,4 @@ async def _told(database: Database, statement: Statement[int]) -> None:
 
 def _releases(worker: int, left: Heartbeat) -> Sequence[Settlement]:
     pairs = zip(left.unknown_jobs, left.unknown_runs, strict=True)
-    return [Settlement(worker, job, run, Release()) for job, run in pairs]
+    return [Settlement(worker, job, run, ReleaseJob()) for job, run in pairs]

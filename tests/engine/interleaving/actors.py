@@ -13,7 +13,7 @@ from engine.interleaving.party import Party
 from holdfast.domain.backoff import Fixed, from_json
 from holdfast.domain.failure import Failure
 from holdfast.domain.job import NewJob, Policy
-from holdfast.domain.outcome import Cancelled, Failed, Outcome, Released, Snoozed, Succeeded
+from holdfast.domain.outcome import AttemptOutcome, Cancelled, Failed, Released, Snoozed, Succeeded
 from holdfast.domain.ring import SEGMENTS, Pace, Ring, next_moves
 from holdfast.domain.transition import Run, decide
 from holdfast.errors import DuplicateJob
@@ -163,9 +163,9 @@ class Worker:
                 self.town.done[f"{answer.answer} {answer.outcome}"] += 1
                 self.town.settled[answer.run] += answer.answer == "settled"
 
-    def _outcome(self) -> Outcome:
+    def _outcome(self) -> AttemptOutcome:
         failure = Failure("bad luck")
-        everything: list[Outcome] = [
+        everything: list[AttemptOutcome] = [
             *[Succeeded()] * 6,
             *[Failed(failure)] * 3,
             Failed(failure, is_retryable=False),

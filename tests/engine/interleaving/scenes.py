@@ -7,18 +7,18 @@ from typing import Any
 from engine.interleaving.party import Party
 from holdfast.domain.failure import Failure
 from holdfast.domain.job import Policy
-from holdfast.domain.transition import Complete, Fail, Release, Retry, Snooze
+from holdfast.domain.transition import CompleteJob, FailJob, ReleaseJob, RetryJob, SnoozeJob
 from holdfast.storage.runs import ClaimRow
 
 SECOND = timedelta(seconds=1)
 MINUTE = timedelta(minutes=1)
 YEAR = timedelta(days=365)
 
-DONE = Complete('{"sent": true}', None)
-RETRY = Retry(SECOND, Failure("the server did not answer"))
-FAIL = Fail(Failure("the address does not exist"))
-SNOOZE = Snooze(SECOND)
-RELEASE = Release()
+DONE = CompleteJob('{"sent": true}', None)
+RETRY = RetryJob(SECOND, Failure("the server did not answer"))
+FAIL = FailJob(Failure("the address does not exist"))
+SNOOZE = SnoozeJob(SECOND)
+RELEASE = ReleaseJob()
 
 
 def running(party: Party, policy: Policy | None = None, **when: Any) -> tuple[int, int, ClaimRow]:

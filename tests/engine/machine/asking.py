@@ -9,9 +9,25 @@ from hypothesis import strategies as st
 from holdfast.domain.backoff import DEFAULT, Fixed
 from holdfast.domain.failure import Failure
 from holdfast.domain.job import NewJob, Policy
-from holdfast.domain.outcome import Cancelled, Failed, Outcome, Released, Snoozed, Succeeded, Undecodable
+from holdfast.domain.outcome import (
+    AttemptOutcome,
+    Cancelled,
+    Failed,
+    Released,
+    Snoozed,
+    Succeeded,
+    Unreadable,
+)
 from holdfast.domain.retry import exponential
-from holdfast.domain.transition import Cancel, Complete, Fail, Release, Retry, Snooze, Transition
+from holdfast.domain.transition import (
+    CancelJob,
+    CompleteJob,
+    FailJob,
+    ReleaseJob,
+    RetryJob,
+    SnoozeJob,
+    Transition,
+)
 
 ALL_QUEUES = ("default", "mail")
 ALL_KINDS = ("send", "resize")
@@ -72,7 +88,7 @@ sql_jobs = st.one_of(
 )
 
 # Some more than once: what goes on has more before it than what ends.
-outcomes: st.SearchStrategy[Outcome] = st.sampled_from(
+outcomes: st.SearchStrategy[AttemptOutcome] = st.sampled_from(
     [
         Succeeded(),
         Succeeded('{"sent": 1}'),
@@ -81,8 +97,8 @@ outcomes: st.SearchStrategy[Outcome] = st.sampled_from(
         Failed(FAILURE, SOON),
         Failed(FAILURE, NOW),
         Failed(FAILURE, is_retryable=False),
-        Undecodable(FAILURE, NOW),
-        Undecodable(FAILURE, LONG),
+        Unreadable(FAILURE, NOW),
+        Unreadable(FAILURE, LONG),
         Snoozed(SOON),
         Snoozed(NOW),
         Released(),
@@ -90,5 +106,12 @@ outcomes: st.SearchStrategy[Outcome] = st.sampled_from(
     ]
 )
 transitions: st.SearchStrategy[Transition] = st.sampled_from(
-    [Complete(None, None), Retry(timedelta(), FAILURE), Snooze(SOON), Release(), Fail(FAILURE), Cancel(None)]
+    [
+        CompleteJob(None, None),
+        RetryJob(timedelta(), FAILURE),
+        SnoozeJob(SOON),
+        ReleaseJob(),
+        FailJob(FAILURE),
+        CancelJob(None),
+    ]
 )

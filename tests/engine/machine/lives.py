@@ -10,7 +10,15 @@ from engine.machine.places import Ended, Entry, Job, Place, Ready, RingModel, Ru
 from holdfast.domain.job import NewJob
 from holdfast.domain.ring import segments_without
 from holdfast.domain.states import RunOutcome
-from holdfast.domain.transition import Cancel, Complete, Fail, Release, Retry, Snooze, Transition
+from holdfast.domain.transition import (
+    CancelJob,
+    CompleteJob,
+    FailJob,
+    ReleaseJob,
+    RetryJob,
+    SnoozeJob,
+    Transition,
+)
 from holdfast.storage.chores import NextDue
 from holdfast.storage.runs import TIMEOUT, Retention, Saving, Settled, Settlement
 
@@ -145,11 +153,11 @@ class Lives:
             outcome = "expired"
         attempt = place.attempt
         match settlement.transition:
-            case Retry(delay) if outcome == "retried":
+            case RetryJob(delay) if outcome == "retried":
                 job.place = Scheduled(attempt, self.now + delay)
-            case Snooze(delay) if outcome == "snoozed":
+            case SnoozeJob(delay) if outcome == "snoozed":
                 job.place = Scheduled(attempt - 1, self.now + delay)
-            case Release() if outcome == "released":
+            case ReleaseJob() if outcome == "released":
                 job.place = Ready(attempt - 1, self.ring.current)
             case _:
                 self._end(job, outcome, attempt, is_hindered=is_hindered)
@@ -195,11 +203,11 @@ class Lives:
 
 def outcome_of(transition: Transition) -> RunOutcome:
     names: dict[type[Transition], RunOutcome] = {
-        Complete: "succeeded",
-        Retry: "retried",
-        Snooze: "snoozed",
-        Release: "released",
-        Fail: "failed",
-        Cancel: "cancelled",
+        CompleteJob: "succeeded",
+        RetryJob: "retried",
+        SnoozeJob: "snoozed",
+        ReleaseJob: "released",
+        FailJob: "failed",
+        CancelJob: "cancelled",
     }
     return names[type(transition)]

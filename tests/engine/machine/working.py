@@ -6,8 +6,8 @@ from hypothesis.stateful import precondition, rule
 from engine.machine.asking import ALL_KINDS, ALL_QUEUES, STATES, outcomes, transitions
 from engine.machine.core import Claim, Core, all_workers, late, live, one_of, some_of, stale
 from engine.machine.places import Running, Worker
-from holdfast.domain.outcome import Outcome
-from holdfast.domain.transition import Release, Run, Transition, decide
+from holdfast.domain.outcome import AttemptOutcome
+from holdfast.domain.transition import ReleaseJob, Run, Transition, decide
 from holdfast.storage import runs, workers
 from holdfast.storage.runs import Saving, Settled, Settlement
 from support.engine import SCHEMA
@@ -64,7 +64,7 @@ class Working(Core):
         return [(worker, job, row.run) for job, row in claimed.items()]
 
     @rule(came_to=_outcomes, limit=st.integers(1, 3), is_sent_again=st.booleans())
-    def work(self, came_to: list[Outcome], limit: int, *, is_sent_again: bool) -> None:
+    def work(self, came_to: list[AttemptOutcome], limit: int, *, is_sent_again: bool) -> None:
         """What happens most: claimed and settled at once."""
         worker = self.alive_worker()
         for queue in ALL_QUEUES:
@@ -91,7 +91,7 @@ class Working(Core):
     def settle(
         self,
         claims: list[Claim],
-        came_to: list[Outcome],
+        came_to: list[AttemptOutcome],
         luck: float,
         *,
         is_hindered: bool,
@@ -124,7 +124,7 @@ class Working(Core):
     def settle_what_was_given_back(self, claim: Claim, wish: Transition) -> None:
         """The same worker may have the job again by then: only the run tells the two apart."""
         worker, job, run = claim
-        self.send([Settlement(worker, job, run, Release())])
+        self.send([Settlement(worker, job, run, ReleaseJob())])
         self.model.workers[worker].memory.discard(run)
         self.take(worker, self.model.jobs[job].new.policy.queue, ALL_KINDS, 4, is_reply_lost=False)
         self.save([claim], STATES[0])
@@ -166,7 +166,7 @@ class Working(Core):
         unknown = {run: job.id for run, job in held.items() if run not in me.memory}
         assert dict(zip(beat.unknown_runs, beat.unknown_jobs, strict=True)) == unknown
         me.memory.difference_update(beat.missing)
-        self.send([Settlement(worker, job, run, Release()) for run, job in unknown.items()])
+        self.send([Settlement(worker, job, run, ReleaseJob()) for run, job in unknown.items()])
 
     @precondition(lambda self: len(all_workers(self)) > 1)
     @rule(worker=one_of(all_workers))
@@ -174,7 +174,7 @@ class Working(Core):
         is_gone = self.engine.hold(workers.retire(SCHEMA, worker=worker, now=self.now))
         assert is_gone == self.model.retire(worker)
 
-    def decide(self, job: int, outcome: Outcome, luck: float) -> Transition:
+    def decide(self, job: int, outcome: AttemptOutcome, luck: float) -> Transition:
         policy, attempt = self.model.jobs[job].new.policy, self.model.jobs[job].place.attempt
         return decide(Run(attempt, policy.max_attempts, policy.backoff, policy.on_lost), outcome, luck)
 
