@@ -31,6 +31,9 @@ R = TypeVar("R")
 J = TypeVar("J", bound=Job[..., Any])
 M = TypeVar("M", bound=type[Machine[Any]])
 
+# The bare interpreter takes more, on every platform. What a handler's module takes only its child can tell.
+_LEAST_MEMORY = 8 * 2**20
+
 Length = str | timedelta
 
 
@@ -346,6 +349,11 @@ def _style(function: Callable[..., Any], isolate: str | None, memory_limit: int 
         raise InvalidInput('memory_limit needs isolate="process": only a child process can be limited')
     if memory_limit is not None and (not is_whole(memory_limit) or memory_limit < 1):
         raise InvalidInput(f"memory_limit is {memory_limit!r}: give a number of bytes, such as 512 * 2**20")
+    if memory_limit is not None and memory_limit < _LEAST_MEMORY:
+        raise InvalidInput(
+            f"memory_limit is {memory_limit} bytes, less than any Python process takes: give bytes, "
+            "such as memory_limit=512 * 2**20"
+        )
     if isolate == "process":
         return "process"
     called = getattr(function, "__call__", None)  # noqa: B004  # an object's own may be a coroutine function

@@ -78,6 +78,7 @@ def test_two_jobs_of_one_name_are_both_named(apart: App) -> None:
         ({"isolate": "thread"}, "isolate is 'thread': give \"process\""),
         ({"memory_limit": 2**30}, 'memory_limit needs isolate="process"'),
         ({"memory_limit": 0, "isolate": "process"}, "memory_limit is 0"),
+        ({"memory_limit": 512, "isolate": "process"}, r"512 bytes, .* such as memory_limit=512 \* 2\*\*20"),
         ({"memory_limit": "1GB", "isolate": "process"}, "number of bytes"),
     ],
 )

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -11,11 +12,14 @@ from typing import Any
 
 import pytest
 
-from holdfast.errors import InvalidInput, ProcessDied
+from holdfast.domain.outcome import Failed
+from holdfast.errors import ProcessDied
 from holdfast.worker.claimed_run import Stop
+from holdfast.worker.handler_requests import EndWith
 from holdfast.worker.processes import Processes
 from support.waiting import until
 from worker import handlers_for_processes as handlers
+from worker import large_to_import, large_to_import_too
 from worker.calling import Run, children, is_alive, numbers_in, run
 
 MIB = 1024 * 1024
@@ -146,8 +150,29 @@ async def test_a_child_that_died_while_idle_costs_no_attempt(processes: Processe
 
 
 async def test_a_memory_limit_that_is_too_small_says_so(processes: Processes) -> None:
-    with pytest.raises(InvalidInput, match=r"memory_limit is 20 MiB, but .* take \d+ MiB of addresses"):
+    with pytest.raises(EndWith) as raised:
         await Run.of(handlers.where, memory_limit=20 * MIB).on(processes)
+    outcome = raised.value.outcome
+    assert isinstance(outcome, Failed)
+    assert not outcome.is_retryable, "the next attempt would only meet the same"
+    assert (outcome.failure.type, outcome.failure.code) == ("holdfast.errors.InvalidInput", "handler_error")
+    told = re.fullmatch(
+        r"memory_limit is 20 MiB, but a child process takes (\d+) MiB of addresses before it imports the "
+        r"handler's module, and (\d+) MiB then: write more, such as memory_limit=(\d+) \* 2\*\*20",
+        outcome.failure.message,
+    )
+    assert told, outcome.failure.message
+    bare, imported, enough = map(int, told.groups())
+    assert 20 < bare <= imported < enough
+    assert await Run.of(handlers.where, memory_limit=enough * MIB).on(processes)
+
+
+async def test_what_other_kinds_have_imported_in_a_child_does_not_make_a_limit_too_small(
+    processes: Processes,
+) -> None:
+    first = await Run.of(large_to_import.where, memory_limit=500 * MIB).on(processes)
+    second = await Run.of(large_to_import_too.where, memory_limit=500 * MIB).on(processes)
+    assert first != second
 
 
 async def test_too_much_memory_is_a_failed_attempt_and_the_process_is_replaced(processes: Processes) -> None:

@@ -131,6 +131,8 @@ class ChildMain:
     def __init__(self, channel: Channel, memory_limit: int | None) -> None:
         self._channel = channel
         self._memory_limit = memory_limit
+        self._bare = confinement.address_space()
+        self._has_run = False
         self._calls: SimpleQueue[tuple[CallHandler, ClaimedRun, ProgressSender]] = SimpleQueue()
         self._current: tuple[ClaimedRun, ProgressSender] | None = None
 
@@ -177,7 +179,9 @@ class ChildMain:
             function = call.reference.resolve()
             if monotonic() >= call.believed_until:
                 return Ended(claimed.run, is_too_late=True)
-            confinement.check_memory(self._memory_limit)
+            if unfit := self._unfit(claimed.run):
+                return unfit
+            self._has_run = True
             with confinement.limited_memory(self._memory_limit):
                 result = self._called(function, call, claimed, context)
         except SystemExit:
@@ -193,6 +197,17 @@ class ChildMain:
         except Exception as error:  # noqa: BLE001  # a handler may put anything into it
             return Ended(claimed.run, raised=PickledError.of(unstorable_state(error)))
         return replace(_pickled(claimed.run, result), state=state)
+
+    def _unfit(self, run: int) -> Ended | None:
+        """Without room for any handler, what it meets would tell nothing of the limit. What other kinds have
+        imported here takes its share: a fresh child is tried before the limit is blamed.
+        """
+        problem = confinement.too_little_memory(self._memory_limit, self._bare)
+        if problem is None:
+            return None
+        if self._has_run:
+            return Ended(run, is_too_late=True, is_spent=True)
+        return Ended(run, raised=PickledError.of(problem), is_misconfigured=True, is_spent=True)
 
     def _called(
         self, function: Callable[..., Any], call: CallHandler, claimed: ClaimedRun, context: Context

@@ -22,6 +22,8 @@ from holdfast.worker.current_run import current_run, log_facts
 _PR_SET_PDEATHSIG = 1
 _M_ARENA_MAX = -8
 _POLITE = (signal.SIGINT, signal.SIGTERM)
+_MIB = 1024 * 1024
+_ROOM = 64 * _MIB
 
 
 def die_with(parent: int, lifeline: int) -> None:
@@ -90,20 +92,30 @@ def spare_address_space() -> None:
             mallopt(_M_ARENA_MAX, 1)
 
 
-def check_memory(limit: int | None) -> None:
-    """Under a limit that is reached before it begins, a handler meets errors that tell nothing of it."""
-    if limit is None or sys.platform != "linux":
-        return
-    taken = int(Path("/proc/self/statm").read_text("utf-8").split()[0]) * resource.getpagesize()
-    if taken >= limit:
-        raise InvalidInput(
-            f"memory_limit is {_in_mib(limit)}, but the interpreter and what the handler's module imports "
-            f"take {_in_mib(taken)} of addresses before it is called: give that, and what it needs itself"
-        )
+def address_space() -> int | None:
+    """How many bytes of addresses this process has taken; None where nobody can tell, or enforce a limit."""
+    if sys.platform != "linux":
+        return None
+    return int(Path("/proc/self/statm").read_text("utf-8").split()[0]) * resource.getpagesize()
+
+
+def too_little_memory(limit: int | None, bare: int | None) -> InvalidInput | None:
+    """Under a limit that is reached before it begins, a handler meets errors that tell nothing of it. `bare`
+    is what this process had taken before it imported the handler's module.
+    """
+    taken = address_space()
+    if limit is None or taken is None or bare is None or taken < limit:
+        return None
+    enough = (taken + _ROOM) // _ROOM * _ROOM + _ROOM
+    return InvalidInput(
+        f"memory_limit is {_in_mib(limit)}, but a child process takes {_in_mib(bare)} of addresses before it "
+        f"imports the handler's module, and {_in_mib(taken)} then: write more, such as "
+        f"memory_limit={enough // _MIB} * 2**20"
+    )
 
 
 def _in_mib(size: int) -> str:
-    return f"{size / 1024**2:,.0f} MiB"
+    return f"{size / _MIB:.0f} MiB"
 
 
 @contextmanager

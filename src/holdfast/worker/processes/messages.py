@@ -85,7 +85,7 @@ class Logged:
 class Ended:
     """The handler returned (`result` is a pickle, or `lost` says why it is not sent) or raised. `state`
     is JSON text if it was touched. A child that `is_spent` should not be used again. A call that
-    came `is_too_late` was not begun.
+    came `is_too_late` was not begun; nor was one of a kind that `is_misconfigured`, as no attempt could be.
     """
 
     run: int
@@ -96,6 +96,7 @@ class Ended:
     state: str | None = None
     is_spent: bool = False
     is_too_late: bool = False
+    is_misconfigured: bool = False
 
 
 ToChild = ChildSettings | CallHandler | StopRun | ProgressTaken

@@ -10,9 +10,12 @@ from time import monotonic
 from typing import Any, Self
 
 from holdfast.codec.result import NotBrought
+from holdfast.domain.outcome import Failed
 from holdfast.errors import InvalidInput, ProcessDied
 from holdfast.worker.claimed_run import ClaimedRun, Stop
 from holdfast.worker.context import Context
+from holdfast.worker.failure_from_error import from_error
+from holdfast.worker.handler_requests import EndWith
 from holdfast.worker.processes.child_process import DEATH_SECONDS, Answer, ChildProcess
 from holdfast.worker.processes.main_script import refuse_a_second_worker
 from holdfast.worker.processes.messages import CallHandler, Ended
@@ -204,7 +207,10 @@ class Processes:
             raise answer
         _keep_state(answer, context)
         if answer.raised is not None:
-            raise answer.raised.rebuilt()
+            error = answer.raised.rebuilt()
+            if answer.is_misconfigured:
+                raise EndWith(Failed(from_error(error), is_retryable=False)) from error
+            raise error
         lost = answer.lost
         if answer.result is not None:
             try:
