@@ -124,12 +124,13 @@ def test_a_class_that_refuses_to_be_read_again_does_not_hinder_its_result() -> N
     assert giving(Picky).encode_result(value) == Succeeded('{"name":"no"}', None)
 
 
-def test_a_stored_result_of_another_type_is_undecodable() -> None:
+def test_a_result_of_another_type_is_blamed_on_what_was_returned_before_a_changed_definition() -> None:
     with pytest.raises(Undecodable) as raised:
         giving(int).decode_result('"five"')
     assert str(raised.value) == (
         "what job() returned does not fit its return type: expected int, got str. "
-        'Its definition has probably changed between running and reading. Stored: "five"'
+        "The handler returned something else than its annotation says, or the annotation has changed since. "
+        'Stored: "five"'
     )
     assert raised.value.text == '"five"'
 

@@ -119,8 +119,9 @@ class Signature:
             return shape.result.decode(text)
         except Exception as error:
             raise Undecodable(
-                f"what {self.name}() returned does not fit its return type: {complaint(error)}. Its "
-                f"definition has probably changed between running and reading. Stored: {quoted(text)}",
+                f"what {self.name}() returned does not fit its return type: {complaint(error)}. The "
+                "handler returned something else than its annotation says, or the annotation has changed "
+                f"since. Stored: {quoted(text)}",
                 text=text,
             ) from error
 
