@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any, Self, TypeGuard, TypeVar
 
 from holdfast.app_connections import AppConnections
+from holdfast.background_worker import worker_running
 from holdfast.dead_letter_operators import DeadLetterOperators
 from holdfast.decorators import Decorators
 from holdfast.domain.duration import duration
@@ -33,10 +34,10 @@ from holdfast.producer.ambient_connection import (
 )
 from holdfast.producer.bulk_enqueuer import BulkEnqueuer, conflict_choices, only_choice
 from holdfast.queue_operators import QueueOperators
-from holdfast.running import run_until_stopped, worker_running
 from holdfast.schedules.api import Schedules
 from holdfast.schedules.declarer import Declarer
 from holdfast.settings import read_pool, read_readers, read_schema, read_slots, read_switch, read_target
+from holdfast.stop_signals import stopping_a_program
 from holdfast.storage.flows import emit
 from holdfast.storage.jobs import Enqueued, enqueue_many
 from holdfast.storage.operators import cancel
@@ -48,6 +49,7 @@ from holdfast.worker.options import WorkerOptions
 from holdfast.worker.outside_transaction import warn_if_outside_transaction
 from holdfast.worker.queue_choice import QueuesAsked, read_queues, remarks
 from holdfast.worker.worker import Worker
+from holdfast.worker_program import run_as_program
 
 _log = logging.getLogger("holdfast.worker")
 
@@ -295,7 +297,8 @@ class App(Decorators):
         """
         _check_said_once(queues, slots, grace, options)
         with no_ambient_connection():
-            await run_until_stopped(await self._worker(queues, grace, options, slots=slots))
+            worker = await self._worker(queues, grace, options, slots=slots)
+            await run_as_program(worker, stopping_a_program(worker))
 
     @asynccontextmanager
     async def worker(

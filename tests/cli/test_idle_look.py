@@ -6,7 +6,7 @@ import psycopg
 import pytest
 
 from holdfast import App
-from holdfast.cli.working import _is_idle, _log
+from holdfast.cli.one_worker import _is_idle, _log
 from holdfast.postgres.failure_log import FailureLog
 from holdfast.worker.options import WorkerOptions
 

@@ -100,7 +100,7 @@ def test_a_process_that_somebody_else_told_to_end_drains_and_is_replaced(
     ).fetchone()
     assert told
     os.kill(told[0], signal.SIGTERM)
-    worker.wait_for_log("draining")
+    worker.wait_for_log("stopping: ")
     (folder / "go").touch()
     worker.wait_for_log("worker started", times=3)
     assert state_and_attempt(conn, job) == ("succeeded", 1)

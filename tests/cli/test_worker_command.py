@@ -114,7 +114,7 @@ def test_the_first_signal_lets_running_jobs_end_and_takes_no_more(
     worker = start()
     reach(worker, conn, running, "running")
     worker.signal(number)
-    worker.wait_for_log("draining")
+    worker.wait_for_log("stopping: ")
     late = enqueue(conn, "chain", left=0)
     (folder / "go").touch()
     assert worker.ended() == 0
@@ -146,7 +146,7 @@ def test_the_second_signal_gives_running_jobs_back_and_ends_even_beside_a_thread
     worker = start("--grace", "10m")
     reach(worker, conn, job, "running")
     worker.signal()
-    worker.wait_for_log("draining")
+    worker.wait_for_log("stopping: ")
     worker.signal()
     assert worker.ended() == 0
     assert state_and_attempt(conn, job) == ("ready", 0)
@@ -201,7 +201,7 @@ def test_a_service_manager_that_signals_every_process_does_not_hurry_them(
     reach(worker, conn, job, "running")
     for pid in (*worker.children(), *worker.children(), worker.process.pid):
         os.kill(pid, signal.SIGTERM)
-    worker.wait_for_log("draining", times=2)
+    worker.wait_for_log("stopping: ", times=2)
     (folder / "go").touch()
     assert worker.ended() == 0
     assert state_and_attempt(conn, job) == ("succeeded", 1)
@@ -213,7 +213,7 @@ def test_the_second_signal_hurries_every_process(start: Start, conn: psycopg.Con
     job = enqueue(conn, "wait_for", name="never")
     reach(worker, conn, job, "running")
     worker.signal(signal.SIGINT)
-    worker.wait_for_log("draining", times=2)
+    worker.wait_for_log("stopping: ", times=2)
     worker.signal(signal.SIGINT)
     assert worker.ended() == 0
     assert state_and_attempt(conn, job) == ("ready", 0)
@@ -231,7 +231,7 @@ def test_a_signal_while_the_first_process_starts_ends_it_and_starts_no_other(
     worker.signal()
     (folder / "go").touch()
     assert worker.ended() == 0
-    assert worker.log.count("worker started") == 1
+    assert worker.log.count("worker started") <= 1
     assert "was lost" not in worker.log
     assert conn.execute("select count(*) from holdfast.worker").fetchone() == (0,)
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from holdfast import App, WorkerOptions
-from holdfast.cli.working import Wishes
+from holdfast.cli.worker_arguments import WorkerArguments
 from holdfast.errors import InvalidInput
 
 
@@ -72,8 +72,10 @@ async def test_a_worker_says_what_is_odd_about_its_queues(caplog: pytest.LogCapt
 
 def test_the_command_line_sets_slots_over_those_of_the_app() -> None:
     minute = timedelta(minutes=1)
-    wishes = Wishes(queues=None, slots={"pdf": 3}, grace=minute, lease=minute, once=False)
-    assert wishes.options(shop(slots={"pdf": 2, "mail": 7})).queues == {"mail": 7, "pdf": 3}
+    arguments = WorkerArguments(queues=None, slots={"pdf": 3}, grace=minute, lease=minute, once=False)
+    assert arguments.options(shop(slots={"pdf": 2, "mail": 7})).queues == {"mail": 7, "pdf": 3}
     for asked, chosen in ((None, 3), (9, 9)):
-        wishes = Wishes(queues={"pdf": asked}, slots={"pdf": 3}, grace=minute, lease=minute, once=False)
-        assert wishes.options(shop(slots={"pdf": 2, "mail": 7})).queues == {"pdf": chosen}
+        arguments = WorkerArguments(
+            queues={"pdf": asked}, slots={"pdf": 3}, grace=minute, lease=minute, once=False
+        )
+        assert arguments.options(shop(slots={"pdf": 2, "mail": 7})).queues == {"pdf": chosen}

@@ -491,7 +491,7 @@ BREAKS = (
     ),
     Break(
         "a second Ctrl-C ends a script in the middle of its worker",
-        "running.py",
+        "background_worker.py",
         'is_taken=told == "one" and worker.started.is_set()',
         "is_taken=False",
         (

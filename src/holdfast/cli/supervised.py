@@ -40,16 +40,18 @@ class Supervised:
         with suppress(OSError):  # it is gone, as the listener sees
             self._connection.sendall(word)
 
-    def listen(self, on_order: Callable[[bytes], None]) -> None:
-        """Call back from a thread, which a handler that blocks the event loop does not hold up."""
+    def orders(self, on_order: Callable[[bool], None]) -> None:
+        """Call back for each order, with whether it is to hurry; from a thread, because a handler may block
+        the event loop.
+        """
         threading.Thread(target=self._listen, args=(on_order,), name="holdfast-orders", daemon=True).start()
 
-    def _listen(self, on_order: Callable[[bytes], None]) -> None:
+    def _listen(self, on_order: Callable[[bool], None]) -> None:
         while True:
             try:
                 order = self._connection.recv(1)
             except OSError:
                 order = b""
-            on_order(order or DRAIN)
+            on_order(order == HURRY)
             if not order:
                 return

@@ -12,15 +12,17 @@ import click
 from holdfast.cli.app_loader import load_app
 from holdfast.cli.exit_codes import Exit
 from holdfast.cli.log_setup import LogFormat, set_up_logging
+from holdfast.cli.one_worker import work
 from holdfast.cli.options import length
 from holdfast.cli.supervised import Supervised
 from holdfast.cli.supervisor import Supervisor
-from holdfast.cli.working import Wishes, work
+from holdfast.cli.worker_arguments import WorkerArguments
 from holdfast.domain.duration import compact
 from holdfast.errors import InvalidInput
 from holdfast.settings import VARIABLE
 from holdfast.worker.options import WorkerOptions
 from holdfast.worker.processes.cores import cores
+from holdfast.worker.queue_choice import SLOTS
 
 _STANDARD = WorkerOptions()
 _LEVELS = ("debug", "info", "warning", "error")
@@ -65,7 +67,7 @@ def _lease(ctx: click.Context, param: click.Parameter, value: str) -> timedelta:
     "--queues",
     callback=_queues,
     metavar="NAME[=N],…",
-    help="Which queues, and how many jobs of each run at once in a process (as --slots says, else 100): "
+    help=f"Which queues, and how many jobs of each run at once in a process (as --slots says, else {SLOTS}): "
     "mail=20,default.  [default: the queues of the app's jobs]",
 )
 @click.option(
@@ -142,11 +144,13 @@ def worker(
     is_logging_asked_for = _is_given(ctx, "log_format") or _is_given(ctx, "log_level")
     if children is None:
         children = max(1, cores() // processes)
-    wishes = Wishes(queues=queues, slots=slots, grace=grace, lease=lease, once=once, children=children)
+    arguments = WorkerArguments(
+        queues=queues, slots=slots, grace=grace, lease=lease, once=once, children=children
+    )
     if processes > 1:
         set_up_logging(log_format, log_level)
         logged = ["--log-format", log_format, "--log-level", log_level] if is_logging_asked_for else []
-        return _supervise([*_command(reference, wishes), *logged], processes)
+        return _supervise([*_command(reference, arguments), *logged], processes)
     if is_logging_asked_for:
         set_up_logging(log_format, log_level)  # for what is said while the app is imported
     app = load_app(reference)
@@ -155,7 +159,7 @@ def worker(
     if is_logging_asked_for or not logging.root.handlers:
         set_up_logging(log_format, log_level)
     try:
-        work(app, wishes, supervised)
+        work(app, arguments, supervised)
     except BaseExceptionGroup as group:
         raise _only(group) from None
     return Exit.OK
@@ -172,20 +176,20 @@ def _supervise(command: Sequence[str], processes: int) -> int:
     return asyncio.run(supervise())
 
 
-def _command(reference: str, wishes: Wishes) -> list[str]:
-    """For one process. Without the DSN, which may hold a password and goes by the environment: everybody on
-    the machine can read a command.
+def _command(reference: str, arguments: WorkerArguments) -> list[str]:
+    """For one process. Without the DSN, which may hold a password and goes by the environment: every user
+    of the machine can read a command.
     """
     command = [sys.executable, "-m", "holdfast.cli", "worker", "-A", reference]
-    if wishes.queues:
-        asked = wishes.queues.items()
+    if arguments.queues:
+        asked = arguments.queues.items()
         command += ["-q", ",".join(name if slots is None else f"{name}={slots}" for name, slots in asked)]
-    if wishes.slots:
-        command += ["--slots", ",".join(f"{name}={slots}" for name, slots in wishes.slots.items())]
-    command += ["--grace", compact(wishes.grace), "--lease", compact(wishes.lease)]
-    if wishes.children is not None:
-        command += ["--children", str(wishes.children)]
-    return [*command, "--once"] if wishes.once else command
+    if arguments.slots:
+        command += ["--slots", ",".join(f"{name}={slots}" for name, slots in arguments.slots.items())]
+    command += ["--grace", compact(arguments.grace), "--lease", compact(arguments.lease)]
+    if arguments.children is not None:
+        command += ["--children", str(arguments.children)]
+    return [*command, "--once"] if arguments.once else command
 
 
 def _only(error: BaseException) -> BaseException:

@@ -10,13 +10,14 @@ from holdfast.domain.job import check_length, check_name, is_whole
 from holdfast.errors import InvalidInput
 from holdfast.storage.runs import Retention
 from holdfast.worker.lease_keeper import Beats
+from holdfast.worker.queue_choice import SLOTS
 
 Length = str | timedelta
 Lengths = TypeVar("Lengths", Beats, Retention)
 
 _SLOTS = range(1, 100_001)
 _CHILDREN = range(1, 1_001)
-_EXAMPLE = 'give queues={"default": 100}'
+_EXAMPLE = f'give queues={{"default": {SLOTS}}}'
 _BEATS = Beats()
 _RETENTION = Retention()
 
@@ -52,7 +53,7 @@ class WorkerOptions:
         if not isinstance(is_leading_allowed, bool):
             raise InvalidInput(f"is_leading_allowed is {is_leading_allowed!r}: give True or False")
         read = {
-            "queues": {"default": 100} if queues is None else _queues(queues),
+            "queues": {"default": SLOTS} if queues is None else _queues(queues),
             "grace": _length("grace", grace),
             "poll": _some_time("poll", poll),
             "beats": _beats(beats),

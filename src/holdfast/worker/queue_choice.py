@@ -6,13 +6,14 @@ from difflib import get_close_matches
 from holdfast.errors import InvalidInput
 
 SLOTS = 100
+"""How many jobs of a queue run at once in a worker, unless it is set."""
 
 QueuesAsked = Mapping[str, int] | Iterable[str]
 """Queues with how many of their jobs may run at once, or only their names."""
 
 
 def slots_for(queues: Iterable[str], slots: Mapping[str, int]) -> dict[str, int]:
-    """These queues, with 100 slots each where nothing else is said."""
+    """These queues, with the default number of slots where nothing else is set."""
     return {queue: slots.get(queue, SLOTS) for queue in queues}
 
 
