@@ -24,7 +24,7 @@ from holdfast.domain.outcome import (
 )
 from holdfast.domain.ring import SEGMENTS, Pace, Ring, next_moves, segments_without
 from holdfast.domain.transition import (
-    UNDECODABLE_FOR,
+    UNREADABLE_FOR,
     CancelJob,
     CompleteJob,
     FailJob,
@@ -127,16 +127,16 @@ def test_a_delay_that_the_handler_asks_for_wins_over_the_policy(
     assert decide(run, Failed(failure, delay), luck) == RetryJob(delay, failure)
 
 
-@given(runs, failures, st.timedeltas(timedelta(), 2 * UNDECODABLE_FOR), lucks)
+@given(runs, failures, st.timedeltas(timedelta(), 2 * UNREADABLE_FOR), lucks)
 def test_arguments_that_another_version_may_know_wait_ten_minutes_without_an_attempt(
     run: Run, failure: Failure, age: timedelta, luck: float
 ) -> None:
     transition = decide(run, Unreadable(failure, age), luck)
-    assert isinstance(transition, SnoozeJob if age < UNDECODABLE_FOR else FailJob)
+    assert isinstance(transition, SnoozeJob if age < UNREADABLE_FOR else FailJob)
     assert transition.failure == failure
 
 
-@given(runs, failures, st.timedeltas(timedelta(), UNDECODABLE_FOR - timedelta(microseconds=1)), lucks)
+@given(runs, failures, st.timedeltas(timedelta(), UNREADABLE_FOR - timedelta(microseconds=1)), lucks)
 def test_arguments_that_do_not_fit_are_tried_ever_more_slowly_whatever_the_jobs_policy(
     run: Run, failure: Failure, age: timedelta, luck: float
 ) -> None:

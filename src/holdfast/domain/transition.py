@@ -6,7 +6,7 @@ win over going on.
 
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Literal, assert_never
+from typing import ClassVar, Literal, assert_never
 
 from holdfast.domain.backoff import Backoff
 from holdfast.domain.duration import LONGEST
@@ -21,8 +21,9 @@ from holdfast.domain.outcome import (
     Succeeded,
     Unreadable,
 )
+from holdfast.domain.states import RunOutcome
 
-UNDECODABLE_FOR = timedelta(minutes=10)
+UNREADABLE_FOR = timedelta(minutes=10)
 _SOONEST = timedelta(seconds=1)
 _LATEST = timedelta(minutes=1)
 
@@ -39,12 +40,14 @@ class Run:
 
 @dataclass(frozen=True, slots=True)
 class CompleteJob:
+    outcome: ClassVar[RunOutcome] = "succeeded"
     result: str | None
     flag: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class RetryJob:
+    outcome: ClassVar[RunOutcome] = "retried"
     delay: timedelta
     failure: Failure
 
@@ -53,25 +56,29 @@ class RetryJob:
 class SnoozeJob:
     """Later, with the attempt refunded; `failure` when something kept it from running at all."""
 
+    outcome: ClassVar[RunOutcome] = "snoozed"
     delay: timedelta
     failure: Failure | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ReleaseJob:
-    pass
+    outcome: ClassVar[RunOutcome] = "released"
 
 
 @dataclass(frozen=True, slots=True)
 class FailJob:
+    outcome: ClassVar[RunOutcome] = "failed"
     failure: Failure
 
 
 @dataclass(frozen=True, slots=True)
 class CancelJob:
+    outcome: ClassVar[RunOutcome] = "cancelled"
     failure: Failure | None
 
 
+# Each says which outcome the ledger records, unless a cancel request or a passed deadline wins.
 Transition = CompleteJob | RetryJob | SnoozeJob | ReleaseJob | FailJob | CancelJob
 
 SUCCESS = CompleteJob(None, None)
@@ -87,7 +94,7 @@ def decide(run: Run, outcome: AttemptOutcome, luck: float) -> Transition:  # noq
             return _again(run, failure, delay, luck) if is_retryable else FailJob(failure)
         case Unreadable(failure, lasting):
             # The attempt does not count: it is not the job that failed, but this version of the code.
-            is_early = lasting < UNDECODABLE_FOR
+            is_early = lasting < UNREADABLE_FOR
             return SnoozeJob(_patience(lasting, luck), failure) if is_early else FailJob(failure)
         case Snoozed(delay):
             return SnoozeJob(_bounded(delay))

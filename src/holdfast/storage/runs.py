@@ -310,14 +310,14 @@ def _row(transition: Transition) -> _Row:
         case CompleteJob(result, flag):
             return (None, None, None, result, flag)
         case RetryJob(delay, failure):
-            return ("retried", delay, failure.to_json(), None, None)
+            return (transition.outcome, delay, failure.to_json(), None, None)
         case SnoozeJob(delay, failure):
-            return ("snoozed", delay, failure.to_json() if failure else None, None, None)
+            return (transition.outcome, delay, failure.to_json() if failure else None, None, None)
         case ReleaseJob():
-            return ("released", None, None, None, None)
+            return (transition.outcome, None, None, None, None)
         case FailJob(failure):
-            return ("failed", None, failure.to_json(), None, None)
+            return (transition.outcome, None, failure.to_json(), None, None)
         case CancelJob(failure):
-            return ("cancelled", None, failure.to_json() if failure else None, None, None)
+            return (transition.outcome, None, failure.to_json() if failure else None, None, None)
         case _:
             assert_never(transition)

@@ -49,7 +49,7 @@ class AttemptReporter:
             flag = transition.flag if isinstance(transition, CompleteJob) else None
             self._succeeded(claimed, ending.context, flag)
         elif answer == "lost":
-            self.lost(claimed, ending.context, f"settle as {type(transition).__name__.lower()}")
+            self.lost(claimed, ending.context, f"settle as {transition.outcome}")
         elif outcome is not None:
             self._ended(ending, outcome)
 
