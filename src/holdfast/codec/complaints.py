@@ -1,4 +1,4 @@
-"""msgspec's complaints in our words: the place without its `$`, the problem as a part of a sentence."""
+"""Errors of msgspec in Holdfast's words: the place without its `$`, the problem as part of a sentence."""
 
 import re
 from typing import NamedTuple

@@ -1,6 +1,6 @@
-"""What msgspec leaves to us: models of pydantic, and subclasses of the plain types.
+"""The types that msgspec does not handle by itself: models of pydantic, and subclasses of the plain types.
 
-pydantic is optional and never imported here: a model can only be met once somebody else has imported it.
+pydantic is optional and never imported here: a model exists only if the user's code has imported it.
 """
 
 import sys

@@ -1,8 +1,8 @@
 """Whether a value survives being stored: what was given, compared with what was read back from its JSON.
 
-The decoder knows the annotations, so what it gives is of the annotated types; comparing with that needs no
-second reading of them, and finds what decoding alone would let pass: bytes that arrive as text, a key 1 that
-arrives as "1", a subclass whose fields are dropped, NaN that arrives as None.
+The decoder returns values of the annotated types. Comparing with them needs no second look at the
+annotations, and finds what decoding alone would let pass: bytes that arrive as text, a key 1 that arrives as
+"1", a subclass whose fields are dropped, NaN that arrives as None.
 """
 
 import dataclasses
@@ -19,7 +19,7 @@ from uuid import UUID
 
 from holdfast.codec.json_hooks import is_model
 
-# The usual ones, asked about first: when the types agree, the values say the rest.
+# The usual types, checked first: when the types agree, equality says the rest.
 PLAIN = frozenset({str, int, bool, float, type(None), bytes, UUID, date, timedelta})
 # What else may be given where nothing is lost. For all other types: themselves and their subclasses.
 _ACCEPTED: dict[type, tuple[type, ...]] = {
@@ -31,7 +31,7 @@ _MISSING = object()
 
 
 def is_plainly_same(given: Any, taken: Any) -> bool:
-    """What most values are, seen at the least cost. False says nothing: then they are compared closely."""
+    """A cheap check that most values pass. False says nothing: then the values are compared closely."""
     kind = type(taken)
     return kind is type(given) and kind in PLAIN and bool(given == taken)
 
@@ -157,7 +157,7 @@ def _mismatch(given: Any, taken: Any) -> Difference:
 
 
 def shown(value: object) -> str:
-    """A value for an error's reader: its type and its beginning."""
+    """A value as an error shows it: its type and its beginning."""
     kind = type(value).__name__
     try:
         text = reprlib.repr(value)

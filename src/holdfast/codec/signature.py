@@ -38,7 +38,7 @@ class Signature:
 
     @classmethod
     def of(cls, function: Function, *, context: type) -> "Signature":
-        """Looks at the parameters only: what their annotations name may not be defined yet."""
+        """Reads the parameters only: the names in their annotations may not be defined yet."""
         return cls(function, parameters_of(function), context)
 
     @property
@@ -126,13 +126,15 @@ class Signature:
             ) from error
 
     def _resolved(self, localns: Mapping[str, Any] | None = None) -> Shape:
-        """Built whole before it is kept: two threads may build it twice, none sees a part of it."""
+        """Built completely before it is stored: two threads may both build it, but none sees half of it."""
         if self._shape is None:
             self._shape = shape_of(self._function, self._parameters, context=self._context, localns=localns)
         return self._shape
 
     def _bound(self, shape: Shape, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        """By hand, as `inspect` takes several times as long: it is asked for its words when binding fails."""
+        """Bound by hand, since `inspect` takes several times as long. If that fails, `inspect` words the
+        error.
+        """
         if not kwargs and len(args) == len(shape.names) == len(shape.positional):
             return dict(zip(shape.positional, args, strict=True))
         given = dict(zip(shape.positional, args, strict=False))
@@ -173,7 +175,7 @@ def _plainly(shape: Shape, args: tuple[Any, ...], kwargs: dict[str, Any], limit:
             return None
         text = encoder.encode(record)
         is_same = shape.is_exact or shape.arguments.decode(text) == record
-    except Exception:  # noqa: BLE001  # whatever it is, it is put into words by who looks closely
+    except Exception:  # noqa: BLE001  # the close look finds the problem again, and explains it
         return None
     # A single byte is found in a tenth of the time.
     holds_nul = b"\\" in text and b"\\u0000" in text

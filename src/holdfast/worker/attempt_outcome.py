@@ -1,4 +1,4 @@
-"""What a run came to, judged by how its handler was left and by what it had been told."""
+"""The outcome of an attempt: from what the handler returned or raised, and why it was told to stop."""
 
 import inspect
 from concurrent.futures import Future
@@ -27,8 +27,8 @@ from holdfast.worker.handler_requests import (
 
 
 def outcome_of_result(claimed: ClaimedRun, result: Any) -> tuple[AttemptOutcome, BaseException | None]:
-    """A success wins over a cancel request, but not over a timeout: too long is too long, also for one that
-    kept the event loop from noticing.
+    """A success wins over a cancel request, but not over a timeout, even if the handler blocked the event
+    loop so that no timer could stop it.
     """
     if claimed.stop is Stop.TIMEOUT or monotonic() > claimed.overdue_at:
         return _overdue(claimed), TimeoutError("it returned after its timeout")
@@ -44,7 +44,7 @@ def outcome_of_stop(claimed: ClaimedRun, error: BaseException) -> AttemptOutcome
         case Stop.SHUTDOWN | Stop.LOST:
             return Released()
         case None:
-            # Raised by the handler itself, such as from a task of its own that was cancelled.
+            # The handler raised it itself, for example from a task of its own that was cancelled.
             return Failed(from_error(error))
 
 
@@ -57,12 +57,12 @@ def outcome_of_error(claimed: ClaimedRun, error: BaseException) -> AttemptOutcom
         return requested
     retry = claimed.kind.retry
     try:
-        # A job with numbers of its own was enqueued with them: they go before its kind's function.
+        # A backoff that the caller gave when enqueueing goes before the kind's own function.
         is_chosen = claimed.row.backoff is None
         delay = retry.chosen_delay(claimed.row.attempt, error) if is_chosen else None
-        # What `on` says is about the handler's own errors: an outage of ours is none of them.
+        # `on` is about the handler's own errors. An outage of Holdfast's database is always retried.
         is_retryable = is_outage(error) or retry.is_retryable(error)
-    except Exception as worse:  # noqa: BLE001  # a policy is the user's code, too
+    except Exception as worse:  # noqa: BLE001  # a retry policy is the user's code
         worse.__context__ = error
         return Failed(from_error(worse))
     code: Code = getattr(error, "holdfast_code", "handler_error")
@@ -70,15 +70,15 @@ def outcome_of_error(claimed: ClaimedRun, error: BaseException) -> AttemptOutcom
 
 
 def is_outage(error: BaseException) -> bool:
-    """Whether Holdfast's own statement or commit, such as that of ctx.transaction(), met a database in
-    trouble. The attempt counts, as the handler has run; but it is never the job's end while any are left.
+    """Whether a statement or commit of Holdfast, such as that of ctx.transaction(), met a database in
+    trouble. The attempt counts, since the handler has run, but it is retried while attempts are left.
     """
     if isinstance(error, DatabaseError):
         return not isinstance(error, DataRefused)
     return getattr(error, "holdfast_outage", False) is True
 
 
-def _requested(error: BaseException) -> AttemptOutcome | None:  # noqa: PLR0911  # a return for each wish
+def _requested(error: BaseException) -> AttemptOutcome | None:  # noqa: PLR0911  # a return for each request
     match error:
         case EndWith():
             return error.outcome
@@ -99,8 +99,8 @@ def _requested(error: BaseException) -> AttemptOutcome | None:  # noqa: PLR0911 
 
 
 def has_done_its_work(claimed: ClaimedRun, thread: "Future[Any]") -> bool:
-    """Nobody can interrupt a plain function: one that never saw that it was to be cancelled has run to its
-    end. One that did see it has returned for that reason.
+    """Whether a plain function ran to its end although it was cancelled. Nothing can interrupt it, so if it
+    never read ctx.is_cancelled it did all its work. If it did read it, it returned for that reason.
     """
     if claimed.kind.style != "thread" or claimed.stop is not Stop.CANCEL or claimed.has_seen_stop:
         return False
@@ -121,7 +121,7 @@ def failure_and_delay(transition: Transition) -> tuple[Failure | None, timedelta
 
 
 def _overdue(claimed: ClaimedRun) -> AttemptOutcome:
-    """Past its own timeout, or the deadline of its job, whichever was earlier."""
+    """It ran past its timeout or its job's deadline, whichever was earlier."""
     if claimed.is_past_deadline:
         return Failed(Failure("ran until its deadline", "deadline_expired", "TimeoutError"))
     if claimed.called is None:

@@ -15,11 +15,11 @@ from holdfast.worker.job_threads import JobThreads
 
 class Caller(Protocol):
     def call(self, claimed: ClaimedRun, context: Context, arguments: dict[str, Any]) -> Awaitable[Any]:
-        """Call the handler; awaited, it gives what that returned. Cancelled when the run is told to stop."""
+        """Call the handler and return what it returned. Cancelled when the run is told to stop."""
 
     def left_behind(self, claimed: ClaimedRun) -> "Future[Any] | None":
-        """What a call that was cut short has left behind, asked for once, after the call. It cannot be
-        stopped: its slot is not free before it ends. It may have ended by now, and have done its work.
+        """The thread that goes on after its call was cut short, if any. Asked once, after the call. Its slot
+        is free when it ends. It may have ended by now, and have done its work.
         """
 
 
@@ -42,8 +42,8 @@ class Coroutines:
 
 
 class Threads:
-    """Calls plain functions in threads. Nobody can stop a thread: it sees `ctx.is_cancelled`, or runs to its
-    end, and keeps its slot until then.
+    """Calls plain functions in threads. Nothing can stop a thread: the function reads `ctx.is_cancelled`, or
+    runs to its end, and keeps its slot until then.
     """
 
     def __init__(self, threads: JobThreads) -> None:
@@ -55,7 +55,7 @@ class Threads:
         positional = (context,) if claimed.kind.signature.takes_context else ()
         variables = contextvars.copy_context()
         call = partial(variables.run, function, *positional, **arguments)
-        # Looked at by the thread itself: it may have been a while until one was free.
+        # The thread checks the lease itself: it may have taken a while until one was free.
         future = self._threads.submit(partial(_in_time, claimed, call))
         self._futures[claimed.run] = future
         return await come_to(await asyncio.wrap_future(future))
@@ -72,12 +72,12 @@ def _in_time(claimed: ClaimedRun, call: Callable[[], Any]) -> Any:
 
 
 async def come_to(result: Any) -> Any:
-    """What a plain function has come to. One around a coroutine, such as a decorator's, has only begun."""
+    """The result of a plain function. One that returns a coroutine, such as a decorator's, has only begun."""
     check_has_run(result)
     return await result if inspect.isawaitable(result) else result
 
 
 def check_has_run(result: Any) -> None:
-    """A success would say that the work is done."""
+    """A generator that was returned has done nothing yet: it must not count as a success."""
     if inspect.isgenerator(result) or inspect.isasyncgen(result):
         raise TypeError(f"it returned {result!r}, of which nothing has run: a job returns, or is awaited")

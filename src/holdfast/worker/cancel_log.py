@@ -1,4 +1,4 @@
-"""Says which waiting jobs were cancelled: no worker has them, so the process that cancels them says it."""
+"""Logs which waiting jobs were cancelled. No worker runs them, so the process that cancels them logs it."""
 
 import logging
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ _log = logging.getLogger("holdfast.app")
 
 
 def log_cancelled(reason: str, ended: Sequence[Cancelled]) -> None:
-    """The first ones by name. On a connection of the caller's, it holds once that is committed."""
+    """One line for each of the first jobs. On a caller's connection, it is true once that commits."""
     from holdfast.telemetry.log import say
 
     for row in ended[:_EACH]:

@@ -1,5 +1,6 @@
-"""A block that commits when it ends: on a connection of ours, or on one that the handler brought, by the
-words of its own library. When it says that it has committed it has: it is never a part of something larger.
+"""A block that commits when it ends, on a connection of Holdfast or on one that the handler passes, in the
+way of that connection's library. The block is never part of an outer transaction, which could still roll
+back.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -28,8 +29,8 @@ _TAKES_BLOCKING = "a Session or Connection of SQLAlchemy, a connection of psycop
 async def committing(
     connection: Any, database: Database, last: Callable[[Any], Awaitable[None]]
 ) -> AsyncIterator[Any]:
-    """Gives the connection. Commits when the block ends well, after what `last` writes; else rolls back.
-    Without a connection, on one of `database`.
+    """Yields the connection, or one of `database` if none is given. When the block ends, `last` writes and
+    the transaction commits; after an error it rolls back.
     """
     async with _begun(connection) if connection is not None else _ours(database) as begun:
         async with kept_whole(begun):
@@ -50,7 +51,7 @@ def committing_blocking(
 
 
 class _Block:
-    """Told to tasks and threads that are started inside, too, and closed for all of them at once."""
+    """Seen by tasks and threads that are started inside the block as well, and closed for all at once."""
 
     __slots__ = ("is_open",)
 
@@ -93,7 +94,7 @@ def _ours_blocking(database: ThreadTransactions) -> Iterator[Any]:
 
 @contextmanager
 def _left_as_it_was(connection: Any) -> Iterator[None]:
-    """A handler may choose how its rows are made; the next one has chosen nothing."""
+    """A handler may change the row factory; the next handler must not get it."""
     rows, cursors = connection.row_factory, connection.cursor_factory
     try:
         yield
@@ -153,7 +154,7 @@ def _with_blocking(connection: Any, transaction: AbstractContextManager[Any]) ->
 
 @asynccontextmanager
 async def _ending(connection: Any) -> AsyncIterator[Any]:
-    """The transaction that is open, or that the next statement opens."""
+    """Ends the transaction that is open, or that the next statement opens."""
     try:
         yield connection
     except BaseException:
@@ -173,8 +174,8 @@ def _ending_blocking(connection: Any) -> Iterator[Any]:
 
 
 def _has_begun(connection: Any) -> bool:
-    """Whether psycopg began a transaction by itself, for a statement before the block: that one is the
-    connection's own, and is ended with it. One that somebody will end himself is refused.
+    """Whether psycopg has begun a transaction by itself, for a statement before the block. The block ends
+    that one. A transaction that the user's code is going to end is refused.
     """
     if connection.closed and not connection.broken:
         raise closed(connection)
@@ -187,7 +188,7 @@ def _has_begun(connection: Any) -> bool:
 
 
 def _check_bind(connection: Any) -> None:
-    """A session that was put onto a connection in a transaction leaves the commit to whoever began it."""
+    """A session on a connection that is in a transaction does not commit: the code that began it does."""
     bind: Any = connection.get_bind() if hasattr(connection, "get_bind") else None
     if hasattr(bind, "in_transaction") and bind.in_transaction():
         raise _in_transaction(connection)

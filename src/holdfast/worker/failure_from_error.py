@@ -1,4 +1,4 @@
-"""From what a handler raised to what is stored of it."""
+"""Turns an exception into the Failure that is stored of it."""
 
 import traceback
 from collections.abc import Iterator
@@ -6,12 +6,12 @@ from itertools import islice
 
 from holdfast.domain.failure import CAUSES_LIMIT, MESSAGE_LIMIT, Code, Failure
 
-# Of a longer chain only the last error's own traceback is shown: its end is what is kept.
+# Of a longer chain only the last error's own traceback is kept.
 _CHAIN_LIMIT = 100
 
 
 def from_error(error: BaseException, code: Code = "handler_error") -> Failure:
-    """Type, message, traceback and the chain of causes. An error that cannot even be shown is named."""
+    """Type, message, traceback and the chain of causes. Never raises, even if the error's own code does."""
     causes = list(islice(_causes(error), _CHAIN_LIMIT))
     return Failure(
         message=_text(error),
@@ -61,7 +61,7 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _members(error: BaseException) -> Iterator[BaseException]:
-    """The errors inside of a group, and of groups in it, however deep."""
+    """The errors inside a group, and inside groups in it, however deep."""
     waiting = [error]
     while waiting:
         member = waiting.pop()

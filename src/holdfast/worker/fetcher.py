@@ -1,4 +1,4 @@
-"""Claims jobs for free slots: claimed means begun. Sleeps until a wake-up, a free slot or the next poll."""
+"""Claims jobs for free slots and begins them. Sleeps until a wake-up, a free slot or the next poll."""
 
 import asyncio
 import logging
@@ -26,8 +26,9 @@ _log = logging.getLogger("holdfast.worker")
 
 
 class Reached(NamedTuple):
-    """Where a claim of many jobs has come to. The next goes on behind it, lest it step over all that was just
-    taken; but not for long, and not after a wake-up: a more urgent job may have come.
+    """How far a claim of many jobs has come. The next claim goes on behind it, so that it need not skip the
+    rows that were just taken; but only for a short time and not after a wake-up, since a more urgent job may
+    have come.
     """
 
     priority: int
@@ -36,7 +37,7 @@ class Reached(NamedTuple):
 
 
 class Fetcher:
-    """Knows which queues may have something: woken ones, and those whose last claim came back full."""
+    """Remembers which queues may have jobs: those woken, and those whose last claim came back full."""
 
     def __init__(
         self,
@@ -75,17 +76,19 @@ class Fetcher:
 
     @property
     def claiming_since(self) -> float | None:
-        """When the oldest claim was sent of which runs may still begin here. Read by other threads."""
+        """When the oldest claim was sent whose runs may still have to begin. Read by the lease keeper's
+        thread.
+        """
         return self._answered_at or self._asked_at
 
     async def rest(self) -> None:
-        """Claim nothing from now on. A claim under way is waited for: what it brings is not forgotten."""
+        """Claim nothing from now on. Waits for a claim under way, whose jobs still begin."""
         self._is_resting = True
         async with self._busy:
             pass
 
     def wake(self, queue: str | None = None) -> None:
-        """Something may be ready in this queue; None: in any."""
+        """A job may be ready in this queue, or with None in any queue."""
         if queue is None:
             self._promising.update(dict.fromkeys(self._slots.queues))
             self._reached = {key: reached for key, reached in self._reached.items() if not key[1]}
@@ -101,7 +104,7 @@ class Fetcher:
             self._alarm.ring()
 
     def place_freed(self) -> None:
-        """A child process can take a job: of queues whose last claim had to leave such jobs out."""
+        """A child process can take a job: ask the queues again whose last claim left such jobs out."""
         queues = self._kinds.left_out()
         if queues:
             self._promising.update(queues)
@@ -120,14 +123,14 @@ class Fetcher:
                 await asyncio.sleep(min(1.0, self._poll))
 
     async def once(self) -> bool:
-        """Claim once from each promising queue that has a free slot. Whether to do so again at once."""
+        """Claim once from each promising queue that has a free slot. Returns whether to repeat at once."""
         is_more = False
         for queue in [name for name in self._promising if self._slots.free(name) > 0]:
             async with self._busy:
                 lease = self._lease()
                 if lease is None or lease.is_over or self._is_resting or self._is_clogged():
                     return False
-                # Taken off before asking: a wake-up that comes while the claim is under way puts it on again.
+                # Removed before asking: a wake-up during the claim adds it again.
                 self._promising.pop(queue, None)
                 asking = self._kinds.ask(queue, self._slots.share(queue, BATCH), monotonic())
                 if asking is not None:
@@ -136,7 +139,7 @@ class Fetcher:
 
     async def _claim(self, lease: Lease, queue: str, asking: ClaimRequest) -> bool:
         asked_at = self._asked_at = monotonic()
-        # What was reached with some kinds left out says nothing of these.
+        # How far a claim came without some kinds says nothing about these kinds.
         behind = self._reached.pop((queue, asking.is_whole), None)
         if behind and behind.until < asked_at:
             behind = None
@@ -175,7 +178,7 @@ class Fetcher:
         self._closed = rows[0].closed
         self._on_claimed(len(jobs))
         if jobs and not is_full:
-            await asyncio.sleep(0)  # there is no more to claim: they begin before we look further
+            await asyncio.sleep(0)  # there is no more to claim: let these begin first
         return bool(jobs or behind or is_more)
 
     def _goes_on_behind(self, queue: str, asking: ClaimRequest) -> bool:
@@ -183,7 +186,7 @@ class Fetcher:
 
     @staticmethod
     def _on_until(asking: ClaimRequest, asked_at: float, now: float) -> float:
-        """Longer where the claim had to step over much: it would have to do so again."""
+        """Longer after a claim that had to skip much, since the next one would have to skip it again."""
         until = asked_at + _ON_FOR_SECONDS
         return until if asking.is_whole else max(until, now + rest_after(now - asked_at))
 
@@ -195,7 +198,7 @@ class Fetcher:
         self._slots.take(queue, len(jobs))
         self._answered_at = self._asked_at
         if is_full:
-            # There may be more: that is asked for first, and these begin while Postgres looks for it.
+            # There may be more: the next claim is sent first, and these begin while Postgres works on it.
             self._loop.call_soon(self._begin_now, lease, queue, jobs)
         else:
             self._begin_now(lease, queue, jobs)
@@ -207,7 +210,7 @@ class Fetcher:
             self._answered_at = None
 
     async def _look(self) -> None:
-        """The poll: one question for all queues."""
+        """The poll: one statement for all queues."""
         kinds = self._kinds.to_look_for()
         if not kinds:
             return
@@ -221,7 +224,7 @@ class Fetcher:
 
 
 def _tell_of_swept(queue: str, count: int) -> None:
-    """Nothing that Holdfast does leaves such rows: somebody has changed tables by hand."""
+    """Holdfast itself leaves no such rows: tables were changed by hand."""
     _log.warning(
         "dropped %s of queue %s from ready without running: the jobs have ended before, or are gone",
         count,

@@ -1,4 +1,4 @@
-"""Which plan of a schedule a job was fired for: what its origin says."""
+"""The plan of a schedule that a job was fired for, read from the job's origin."""
 
 import json
 from dataclasses import dataclass
@@ -9,8 +9,8 @@ _LATE = frozenset({"caught_up", "backfilled"})
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`time` is the plan time, in UTC: it stays the same however late the job runs and however often it is
-    tried. `scope` is empty for a schedule of the whole app.
+    """`time` is the plan time in UTC. It stays the same however late the job runs and however often it is
+    retried. `scope` is empty for a schedule of the whole app.
     """
 
     schedule: str

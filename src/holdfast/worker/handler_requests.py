@@ -1,4 +1,6 @@
-"""What a handler may ask for by raising. Anything else that it raises is a failed attempt."""
+"""What a handler raises to ask for something: later, again, cancelled, failed. Any other exception is a
+failed attempt.
+"""
 
 from datetime import timedelta
 
@@ -6,12 +8,12 @@ from holdfast.domain.duration import LONGEST, duration
 from holdfast.domain.outcome import AttemptOutcome
 
 
-class HandlerRequest(Exception):  # not an error: a request
+class HandlerRequest(Exception):  # not an error
     """The root of what handlers raise on purpose."""
 
 
 class Snooze(HandlerRequest):
-    """Go on later; this attempt does not count: `raise Snooze("5m")`."""
+    """Run the job again later; this attempt does not count: `raise Snooze("5m")`."""
 
     def __init__(self, delay: str | timedelta) -> None:
         self.delay = duration(delay, name="snooze")
@@ -19,7 +21,7 @@ class Snooze(HandlerRequest):
 
 
 class RetryLater(HandlerRequest):
-    """Try again, counted as an attempt, after this delay and not the policy's: `raise RetryLater("1h")`."""
+    """Retry after this delay in place of the policy's; the attempt counts: `raise RetryLater("1h")`."""
 
     def __init__(
         self, delay: str | timedelta | None = None, reason: str = "the handler asked for a retry"
@@ -30,7 +32,7 @@ class RetryLater(HandlerRequest):
 
 
 class Cancel(HandlerRequest):
-    """End the job as cancelled: there is nothing to do any more."""
+    """End the job as cancelled: there is nothing left to do."""
 
     def __init__(self, reason: str = "the handler cancelled the job") -> None:
         self.reason = reason
@@ -38,7 +40,7 @@ class Cancel(HandlerRequest):
 
 
 class Fail(HandlerRequest):
-    """End the job as failed at once, whatever attempts are left."""
+    """End the job as failed at once, even if attempts are left."""
 
     def __init__(self, reason: str) -> None:
         self.reason = reason
@@ -46,14 +48,14 @@ class Fail(HandlerRequest):
 
 
 class EndWith(HandlerRequest):
-    """For callers, who know better than the kind's policy what a run came to."""
+    """For Holdfast's own callers: end the attempt with this outcome, whatever the kind's policy says."""
 
     def __init__(self, outcome: AttemptOutcome) -> None:
         self.outcome = outcome
         super().__init__(f"came to {outcome}")
 
 
-# A class of the user's may have an `__init__` that leaves out its base's: nothing is sure to be there.
+# A subclass of the user's may not call our `__init__`, so any of these attributes may be missing.
 
 
 def snoozed_for(request: Snooze) -> timedelta:
@@ -66,7 +68,7 @@ def retried_after(request: RetryLater) -> timedelta | None:
 
 
 def reason_of(request: Cancel | Fail | RetryLater) -> str:
-    """As text, whatever was given: the request is clear all the same, and often an error is its reason."""
+    """As text, whatever was given: often an error is passed as the reason."""
     reason: object = getattr(request, "reason", request)
     if isinstance(reason, str):
         return reason

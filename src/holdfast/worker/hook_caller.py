@@ -1,4 +1,6 @@
-"""Calls the hooks of users: beside other attempts, one after the other. A failing one never fails a job."""
+"""Calls the hooks of users beside other attempts, those of one job in order. A hook that fails never fails a
+job.
+"""
 
 import asyncio
 import inspect
@@ -9,7 +11,7 @@ from holdfast.telemetry.events import Emitter, HookFailed
 from holdfast.worker.claimed_run import ClaimedRun
 
 HookCall = tuple[str, Callable[..., Any] | None, tuple[object, ...]]
-"""Its name, the hook if there is one, and what it is called with."""
+"""The hook's name, the hook if there is one, and its arguments."""
 
 
 class HookCaller:
@@ -19,7 +21,7 @@ class HookCaller:
         self._running: set[asyncio.Task[None]] = set()
 
     async def ended(self) -> None:
-        """Until every hook has run."""
+        """Wait until every hook has run."""
         while self._running:
             await asyncio.wait(self._running)
 

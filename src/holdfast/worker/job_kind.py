@@ -1,4 +1,4 @@
-"""What a worker knows of a kind of job: the function, how its arguments are read, how it is called."""
+"""A kind of job as a worker knows it: its function, how arguments are read, how it is called, its hooks."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -30,7 +30,7 @@ _TAKEN = {
 
 @dataclass(frozen=True, slots=True)
 class Hooks:
-    """What is called when something happens to a job. Those of a job win over those of the app."""
+    """Functions to call when something happens to a job. Those of a job win over those of the app."""
 
     on_start: Hook | None = None
     on_success: Hook | None = None
@@ -43,12 +43,12 @@ class Hooks:
     def __post_init__(self) -> None:
         for name, taken in _TAKEN.items():
             hook = getattr(self, name)
-            # A job can be called, too: to say how it is enqueued.
+            # A job is callable as well, and would be enqueued by mistake.
             if hook is not None and (not callable(hook) or hasattr(hook, "enqueue")):
                 raise InvalidInput(f"{name} is {hook!r}: give a function that takes {taken}")
 
     def over(self, general: "Hooks") -> "Hooks":
-        """These where they are given, the general ones elsewhere."""
+        """These hooks, and the general ones where none is given."""
         return Hooks(
             self.on_start or general.on_start,
             self.on_success or general.on_success,
@@ -60,7 +60,7 @@ class Hooks:
         )
 
     def told_of(self, outcome: RunOutcome) -> tuple[tuple[str, ErrorHook | None], ...]:
-        """Which hooks are called, in order, once a run or a job without one has come to this."""
+        """The hooks to call, in order, once a run or a waiting job has ended with this outcome."""
         match outcome:
             case "retried":
                 return (("on_failure", self.on_failure),)
@@ -95,7 +95,7 @@ Kinds = Mapping[str, Kind]
 
 
 def heard(kinds: Kinds) -> dict[str, list[str]]:
-    """For each outcome that a hook may be told of, the kinds that have one."""
+    """For each outcome that hooks exist for, the kinds that have such a hook."""
     return {
         outcome: [
             name for name, kind in kinds.items() if any(hook for _, hook in kind.hooks.told_of(outcome))

@@ -1,5 +1,5 @@
-"""Threads for plain functions. They end with the program: one that never returns must not keep a worker that
-was told to stop from ending, which the standard library's executor would wait for.
+"""Threads for plain functions. They are daemon threads: a function that never returns must not keep a worker
+from ending. The standard library's executor would wait for it.
 """
 
 import threading
@@ -11,7 +11,7 @@ from typing import Any
 
 from holdfast.worker import django_connections, forked_copy
 
-# What a library keeps for each thread, such as a connection, is kept for as long as this without a job.
+# How long a thread without a job lives, and with it what libraries keep for each thread, such as connections.
 IDLE_SECONDS = 20.0
 
 _Work = tuple[Future[Any], Callable[[], Any]]
@@ -19,8 +19,8 @@ _Desk = SimpleQueue[_Work]
 
 
 class JobThreads:
-    """At most `limit` threads, started when all others are busy. The one that was used last gets the next
-    call, so that only as many stay as are needed; the others end.
+    """At most `limit` threads, started when all others are busy. The thread that was used last gets the next
+    call, so that threads in excess become idle and end.
     """
 
     def __init__(self, limit: int, *, idle: float = IDLE_SECONDS) -> None:
@@ -47,7 +47,7 @@ class JobThreads:
                 self._count += 1
                 self._number += 1
                 name = f"holdfast-job-{self._number}"
-                # Over its desk: a thread keeps its arguments until it ends.
+                # Passed through its queue: a thread keeps its own arguments until it ends.
                 desk: _Desk = SimpleQueue()
                 desk.put(work)
                 threading.Thread(target=self._serve, args=(desk,), name=name, daemon=True).start()
@@ -56,8 +56,8 @@ class JobThreads:
         return future
 
     def close(self) -> list[Future[Any]]:
-        """What has not begun never will; what runs is left alone. Each idle thread ends after a last call,
-        told by its future: it closes what Django keeps open for that thread.
+        """Calls that have not begun are cancelled; running ones go on. Each idle thread ends after one last
+        call, which closes the connections that Django keeps for it. Returns the futures of these calls.
         """
         with self._lock:
             self._is_closed = True
@@ -76,12 +76,12 @@ class JobThreads:
             future, function = work
             if future.set_running_or_notify_cancel():
                 _settle(future, function)
-            # What it returned must not live on while this thread waits.
+            # Do not keep the result alive while this thread waits.
             del work, future, function
             work = self._next(desk) or self._leave()
 
     def _next(self, desk: _Desk) -> _Work | None:
-        """None: this thread is to end."""
+        """The next call; None if this thread has to end."""
         with self._lock:
             if self._waiting:
                 return self._waiting.popleft()
@@ -95,11 +95,11 @@ class JobThreads:
                 if desk in self._idle:
                     self._idle.remove(desk)
                     return None
-            return desk.get()  # it was given something just now
+            return desk.get()  # it was given a call just now
 
     def _leave(self) -> _Work | None:
-        """This thread counts until its connections are closed, or another in its place would open more than
-        `limit`. What was submitted in the meantime keeps it from leaving.
+        """This thread counts until its connections are closed: a thread in its place would otherwise exceed
+        `limit`. A call that was submitted in the meantime is run here.
         """
         django_connections.close_all()
         with self._lock:
@@ -116,11 +116,11 @@ def _settle(future: Future[Any], function: Callable[[], Any]) -> None:
         if forked_copy.is_copy:
             forked_copy.leave(None)
     except (StopIteration, GeneratorExit) as error:
-        # No coroutine can be made to raise them, so whoever awaits this would never be told.
+        # A coroutine cannot raise these, so the task that awaits this future would never hear of it.
         told = RuntimeError(f"the handler raised {type(error).__name__}")
         told.__cause__ = error
         future.set_exception(told)
-    except BaseException as error:  # noqa: BLE001  # it belongs to whoever waits
+    except BaseException as error:  # noqa: BLE001  # it belongs to the task that waits
         if forked_copy.is_copy:
             forked_copy.leave(error)
         future.set_exception(error)

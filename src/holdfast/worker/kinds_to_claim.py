@@ -1,8 +1,8 @@
-"""Which kinds a claim asks for: all, or while no child process is free, without those that need one.
+"""Which kinds a claim asks for: all of them, or only those that need no child process while none is free.
 
-A claim is never given more jobs for child processes than it has taken places for. So one that asks for all
-kinds is as small as the number of places, and one that leaves these kinds out may be as large as there are
-slots: a queue that has both is asked in turns.
+A claim must never bring more jobs for child processes than places were taken for it. So a claim for all kinds
+is at most as large as the number of free places, while a claim without these kinds may be as large as the
+number of free slots. A queue that has both is asked in turns.
 """
 
 from collections.abc import Sequence
@@ -11,22 +11,22 @@ from typing import NamedTuple
 from holdfast.storage.runs import ClaimRow
 from holdfast.worker.processes.places import Places
 
-# For how long larger claims without the kinds of child processes go on before the next one with them.
+# For how long claims without the kinds of child processes go on before the next claim with them.
 _TURN_SECONDS = 0.02
-# A claim that took longer than this has stepped over many jobs that it may not take. The next one waits so
-# many times as long: stepping over a long backlog is to be only a small part of the time.
+# A claim that took longer than this has skipped many jobs that it may not take. The next one waits _REST
+# times as long: skipping a long backlog must stay a small part of the time.
 _LONG_SECONDS = 0.005
 _REST = 10
 _LONGEST_REST = 1.0
 
 
 def rest_after(took: float) -> float:
-    """For how many seconds nobody should step over all of a queue's backlog after it took so long."""
+    """For how many seconds not to skip through a queue's backlog again after that took so long."""
     return min(_REST * took, _LONGEST_REST) if took > _LONG_SECONDS else 0
 
 
 class ClaimRequest(NamedTuple):
-    """What one claim asks for. `places` were taken for it, and are given back with its answer."""
+    """What one claim asks for. `places` were taken for it, and are given back when it is answered."""
 
     kinds: tuple[str, ...]
     limit: int
@@ -35,7 +35,7 @@ class ClaimRequest(NamedTuple):
 
 
 class KindsToClaim:
-    """Of a fetcher, by queue."""
+    """Chooses for one fetcher, by queue."""
 
     def __init__(self, kinds: Sequence[str], isolated: Sequence[str], places: Places | None) -> None:
         self._all = tuple(kinds)
@@ -47,8 +47,8 @@ class KindsToClaim:
         self._left_out: dict[str, None] = {}
 
     def ask(self, queue: str, limit: int, now: float) -> ClaimRequest | None:
-        """What to ask of a queue that has slots for `limit` jobs; None when nothing can be asked now. It is
-        then asked again when a place is free, or after its rest.
+        """What to ask of a queue that has slots for `limit` jobs; None to ask nothing now. The fetcher then
+        asks again when a place is free, or after the queue's rest.
         """
         if not self._isolated:
             return ClaimRequest(self._all, limit, is_whole=True, places=0)
@@ -67,14 +67,14 @@ class KindsToClaim:
         return ClaimRequest(self._others, limit, is_whole=False, places=0)
 
     def failed(self, asking: ClaimRequest) -> None:
-        """The claim has brought nothing."""
+        """The claim failed, and brought nothing."""
         if asking.places:
             self._places.give_back(asking.places)
 
     def answered(
         self, queue: str, asking: ClaimRequest, jobs: Sequence[ClaimRow], *, took: float, now: float
     ) -> bool:
-        """Whether there may be more for us. Each job for a child process keeps a place until it ends."""
+        """Whether there may be more to claim. Each job for a child process keeps its place until it ends."""
         is_full = len(jobs) == asking.limit
         if not self._isolated:
             return is_full
@@ -93,7 +93,7 @@ class KindsToClaim:
         return self._places.free > 0
 
     def rest(self, queue: str, now: float) -> float:
-        """For how many seconds a queue is not asked, lest all of it be stepped over again."""
+        """For how many more seconds not to ask a queue whose backlog takes long to skip."""
         return max(self._rests_until.get(queue, 0) - now, 0)
 
     def to_look_for(self) -> tuple[str, ...]:
@@ -101,7 +101,9 @@ class KindsToClaim:
         return self._all if self._places.free or not self._isolated else self._others
 
     def left_out(self) -> dict[str, None]:
-        """The queues that have been asked for less than all kinds, once: now there is a place."""
+        """The queues whose last claim left out kinds, since no place was free. Returned once: now there is
+        one.
+        """
         queues, self._left_out = self._left_out, {}
         self._places.is_wanted_by_claims = False
         return queues

@@ -1,8 +1,8 @@
-"""Until when this process may believe in the lease of one worker: a moment that the lease keeper's thread
-moves on, and that everything which begins something compares with the clock.
+"""Until when this process may rely on the lease of its worker. The lease keeper's thread moves that moment
+on; every handler and step compares it with the clock before it begins.
 
-A process that was frozen finds the claims it asked for before, and tasks that were about to begin. Their jobs
-may have ended meanwhile: nothing of the handler's may happen any more.
+A process that was frozen may wake up with a claim's answer in its socket and tasks about to begin. Another
+worker may have run their jobs in the meantime, so no handler may be called for them.
 """
 
 import math
@@ -12,11 +12,11 @@ from holdfast.errors import LeaseLost
 
 
 class NotBegun(LeaseLost):
-    """What was to begin has not: the lease had run out by then. Nothing of it happened."""
+    """The lease ran out before the handler or step began. Nothing of it happened."""
 
 
 class Lease:
-    """Of one identity of this worker. A later identity has a lease of its own: this one stays over."""
+    """The lease of one registration of this worker. A later registration has a lease of its own."""
 
     __slots__ = ("believed_until", "worker")
 
@@ -29,10 +29,10 @@ class Lease:
         return monotonic() >= self.believed_until
 
     def check(self, job: int, run: int, doing: str) -> None:
-        """NotBegun if it is over. Called right before a handler or a step, in the thread that calls it."""
+        """Raises NotBegun if it is over. Called right before a handler or a step, in its own thread."""
         if monotonic() >= self.believed_until:
             raise NotBegun(job=job, run=run, doing=doing)
 
 
 UNBOUNDED = Lease(0, math.inf)
-"""For a run that is no worker's, such as in a child process, whose worker looks after it."""
+"""For a run in a child process, whose worker checks the lease, and for runs that only hooks look at."""

@@ -1,7 +1,8 @@
-"""Keeps this worker's lease from a thread of its own: a handler that blocks the event loop loses nothing.
+"""Renews this worker's lease by heartbeats from a thread of its own, so that a handler that blocks the event
+loop does not lose it.
 
-The deadline is counted on the local monotonic clock from before the renewal was sent: the process never
-believes in its lease for longer than the database does.
+The end of the lease is counted on the local monotonic clock from before the heartbeat was sent: the process
+never relies on its lease for longer than the database does.
 """
 
 import asyncio
@@ -37,12 +38,12 @@ class Beats:
 
     @property
     def margin(self) -> float:
-        """How long before its end we stop believing in a lease."""
+        """How many seconds before its end the worker stops relying on a lease."""
         return min(2.0, self.lease.total_seconds() / 5)
 
 
 class LeaseKeeper:
-    """Entered around everything that runs. Its callbacks are called on the event loop."""
+    """Runs for longer than every attempt. Its callbacks are called on the event loop."""
 
     def __init__(
         self,
@@ -78,7 +79,7 @@ class LeaseKeeper:
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def begin(self, worker: int, sent_at: float) -> Lease:
-        """Keep this worker's lease, which was asked for at `sent_at`."""
+        """Keep the lease of this worker, whose registration was sent at `sent_at`."""
         self._unknown = {}
         lease = self._lease = Lease(worker, self._believed_from(sent_at))
         self._worker = worker
@@ -89,11 +90,11 @@ class LeaseKeeper:
         return sent_at + self._beats.lease.total_seconds() - self._beats.margin
 
     def poke(self) -> None:
-        """Beat now: somebody wants a run cancelled, or a worker has begun."""
+        """Send a heartbeat now: a run is to be cancelled, or this worker has just registered."""
         self._poked.set()
 
     async def run(self) -> None:
-        """Serve until cancelled; the thread is gone when this returns."""
+        """Keep the lease until cancelled. The thread has ended when this returns."""
         self._loop = asyncio.get_running_loop()
         self._thread = threading.Thread(target=self._keep, name="holdfast-lease-keeper", daemon=True)
         self._thread.start()
@@ -119,15 +120,15 @@ class LeaseKeeper:
             wait = self._beat(worker)
 
     def _wait(self, seconds: float) -> None:
-        """Until it is time, or somebody pokes; with an eye on the event loop meanwhile."""
+        """Wait until it is time or `poke` is called, and watch the event loop in the meantime."""
         if not self._wake_ups.are_heard():
-            seconds = min(seconds, self._wake_ups.poll)  # nobody can poke for a cancel request
+            seconds = min(seconds, self._wake_ups.poll)  # no notification of a cancel request can come
         until = monotonic() + seconds
         while (left := until - monotonic()) > 0 and not self._poked.wait(min(left, LOOK_SECONDS)):
             self._watch.look()
 
     def _beat(self, worker: int) -> float:
-        """Renew once; answers how long to wait until the next time."""
+        """Send one heartbeat. Returns how many seconds to wait before the next."""
         sent_at = monotonic()
         try:
             news = self._database.run_one(
@@ -140,7 +141,7 @@ class LeaseKeeper:
         except DatabaseError as error:
             self._failures.failed(error)
             return self._without_renewal(worker)
-        except Exception as error:  # noqa: BLE001  # a keeper that dies loses everything that runs
+        except Exception as error:  # noqa: BLE001  # if this thread died, every run would be lost
             if self._failures.failed(error):
                 _log.exception("the lease keeper met an error, and goes on")
             return self._without_renewal(worker)
@@ -158,25 +159,25 @@ class LeaseKeeper:
         return min(_RETRY_SECONDS, max(left, 0.01))
 
     def _time_left(self) -> float:
-        """For how long the lease may still be believed in."""
+        """For how many seconds this process may still rely on the lease."""
         return (self._lease.believed_until if self._lease is not None else 0.0) - monotonic()
 
     def _check_time(self) -> None:
-        """On the event loop, as the thread may be waiting for a reply for longer than the lease lasts."""
+        """On the event loop, since the thread may wait for a reply for longer than the lease lasts."""
         worker = self._worker
         if worker is not None and self._time_left() <= 0:
             self._end(worker)
 
     def _end(self, worker: int) -> None:
-        """The lease is gone, or must be taken as gone: whatever runs under it has to stop."""
+        """The lease is gone, or has to be treated as gone: every run under it has to stop."""
         if self._worker == worker:
             self._worker = None
             self._call(self._on_lost, worker)
 
     def _give_back(self, worker: int, news: Heartbeat) -> None:
-        """A lease that this process has not known of for two beats is left from a claim whose reply was lost:
-        nobody runs it here, so it goes back with its attempt refunded. One that a claim under way may still
-        bring is waited for.
+        """Release leases that this process has not known for two heartbeats. The reply of their claim was
+        lost, so no handler runs; the attempt is refunded. Runs that a claim under way may still bring are
+        left.
         """
         now = monotonic()
         unknown = dict(zip(news.unknown_runs, news.unknown_jobs, strict=True))

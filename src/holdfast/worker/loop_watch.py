@@ -1,4 +1,4 @@
-"""Notices that the event loop is blocked, from a thread that is not: and says by which job."""
+"""Notices from another thread that the event loop is blocked, and reports by which job."""
 
 import asyncio
 import sys
@@ -32,8 +32,8 @@ class LoopWatch:
         self._quiet_until = 0.0
 
     def look(self) -> None:
-        """Ask the loop for an answer while anything runs, and count how long it owes one. Only time that this
-        thread has seen pass counts: a process that was frozen as a whole is not blocked.
+        """Ask the loop for an answer while anything runs, and count how long the answer takes. Only time
+        during which this thread ran counts: a process that was frozen as a whole is not blocked.
         """
         now = monotonic()
         seen, self._looked_at = min(now - self._looked_at, 2 * LOOK_SECONDS), now

@@ -1,4 +1,4 @@
-"""Warns of a job or an event that a handler writes beside the transaction block that it is in."""
+"""Warns when a handler writes a job or an event outside the transaction block that it is in."""
 
 from collections.abc import Container
 

@@ -1,4 +1,4 @@
-"""Settles runs in batches: while one is under way the next one gathers, so a lone run waits for nobody."""
+"""Settles runs in batches. While one batch is written the next one gathers, so a lone run never waits."""
 
 import asyncio
 import logging
@@ -53,7 +53,9 @@ class RunEnding(Settlement, frozen=True):
 
 
 class Settler:
-    """Owns the endings that are not settled yet. A lost connection only delays them: twice is once."""
+    """Owns the endings that are not settled yet. After a lost connection they are sent again: settling twice
+    is the same as once.
+    """
 
     def __init__(self, database: Database, schema: Schema, retention: Retention) -> None:
         self._database = database
@@ -79,12 +81,12 @@ class Settler:
         self._gathering.append(ending)
 
     def put_saving(self, saving: Saving) -> None:
-        """The newest progress of a run replaces one that was not written yet."""
+        """The newest progress of a run replaces an older one that is not written yet."""
         self._saving[saving.run] = saving
         self._stirred.set()
 
     async def drained(self) -> None:
-        """Until everything that was put is settled."""
+        """Wait until everything that was put is settled."""
         await self._idle.wait()
 
     async def run(self) -> None:
@@ -102,7 +104,7 @@ class Settler:
         savings, self._saving = self._saving, {}
         lost = [ending for ending in batch if ending.claimed.stop is Stop.LOST]
         if lost:
-            # Not even tried: somebody else may have them.
+            # Not even tried: another worker may run them.
             batch = [ending for ending in batch if ending.claimed.stop is not Stop.LOST]
             for ending in lost:
                 ending.then(ending, "lost", None)
@@ -124,8 +126,8 @@ class Settler:
                 self._failures.worked()
 
     async def _wait(self, batch: list[RunEnding], savings: dict[int, Saving], error: Exception) -> None:
-        """An outage: all is kept. The next batch is smaller, as a large one may be what takes too long; one
-        run that fails by itself goes behind the others.
+        """An outage: everything is kept. The next batch is smaller, since a large one may take too long; a
+        run that fails alone goes behind the others.
         """
         self._failures.failed(error)
         is_alone, self._size = self._size == 1, max(self._size // 2, 1)
@@ -134,8 +136,8 @@ class Settler:
         await asyncio.sleep(_RETRY_SECONDS)
 
     async def _apart(self, batch: list[RunEnding], savings: dict[int, Saving]) -> None:
-        """Something in this batch is refused: write each by itself, so that one bad row never holds up the
-        others, nor ends the worker with all that it runs.
+        """The database refuses something in this batch. Write each run alone, so that one bad row neither
+        holds up the others nor ends the worker.
         """
         left = list(batch)
         try:
@@ -153,8 +155,8 @@ class Settler:
             await self._wait(left, savings, error)
 
     async def _alone(self, ending: RunEnding, saving: Saving | None) -> None:
-        """Only what is wrong with the data itself fails a run, with the reason. Anything else is kept and
-        tried again: what was done is not done again as long as somebody knows that it was.
+        """Only data that the database refuses fails a run, with the reason. Anything else is kept and sent
+        again: the work is done, and must not be done again because its end could not be written.
         """
         try:
             if saving is not None:
@@ -173,8 +175,8 @@ class Settler:
             self._postpone(ending, problem)
 
     async def _kept(self, saving: Saving) -> None:
-        """A state that is itself at fault is dropped, and its run ends without it; so is any progress that is
-        refused, since newer progress follows.
+        """A state that the database refuses as data is dropped, and its run ends without it. Progress is
+        dropped when it is refused for any reason, since newer progress follows.
         """
         try:
             await self._database.run(save(self._schema, [saving]))
@@ -207,8 +209,8 @@ class Settler:
             await self._database.run(save(self._schema, list(savings.values())))
 
     async def _settled(self, batch: list[RunEnding]) -> list[Settled]:
-        """What became of each. Of one that was settled before (a reply was lost, or the handler's own commit
-        came through after all) the ledger tells how.
+        """What became of each run. If one was settled before, because a reply was lost or the handler's own
+        commit came through after all, the ledger has its outcome.
         """
         settling = settle_surely(self._schema, batch, retention=self._retention)
         answers = await hold(settling, self._database.run)
@@ -228,7 +230,7 @@ class Settler:
 
 
 def _may_be_one_row(error: Exception) -> bool:
-    """Whether it may be due to one of the rows, so that the others are better off without it. A server that
-    cannot do it now is nobody's fault, and would only be asked once for each.
+    """Whether one row of a batch may be the cause, so that the others can be written without it. If the
+    server is unable, sending each row alone would only fail once for each.
     """
     return isinstance(error, StatementFailed) or is_datas_fault(error)

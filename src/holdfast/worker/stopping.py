@@ -18,7 +18,7 @@ class Stopping:
         self.draining.set()
 
     async def unless_hurried(self, waiting: Coroutine[Any, Any, None]) -> None:
-        """Wait for something, or until somebody is in a hurry."""
+        """Wait for something, or until the worker is told to stop at once."""
         tasks = [asyncio.ensure_future(waiting), asyncio.ensure_future(self.hurried.wait())]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

@@ -1,5 +1,6 @@
-"""Threads that outlive what was asked of them. Nobody can stop a thread, so that a job must not begin again
-beside its own: its run is not settled before the thread ends, and one that was taken away is remembered.
+"""Threads that go on after their run was told to stop. A thread cannot be stopped, and its job must not run
+twice at once. So the run is not settled before its thread ends; if the run is taken away, its thread is
+remembered, and the next run of that job is put off.
 """
 
 import asyncio
@@ -20,8 +21,8 @@ _LONGEST = timedelta(minutes=5)
 
 
 class StrayThreads:
-    """Used on the event loop. Knows, by job, since when a thread goes on that was told to stop: also one of
-    an earlier worker of the same app, as long as `since` is the same.
+    """Used on the event loop. `since` says, by job, when its thread was told to stop. Workers of one app that
+    follow each other share it.
     """
 
     def __init__(self, since: dict[int, float]) -> None:
@@ -29,9 +30,9 @@ class StrayThreads:
         self.since = since
 
     async def end(self, claimed: ClaimedRun, thread: "Future[Any]") -> None:
-        """Wait for it; unless its run was taken away, or the process ends."""
+        """Wait for the thread, unless its run was taken away or the process ends."""
         ended = asyncio.Event()
-        # From now on: another run may be claimed before we hear that this one was taken away.
+        # Set before waiting: another run may be claimed before we hear that this one was taken away.
         self.since[claimed.job] = monotonic()
         thread.add_done_callback(lambda _: self._on_loop(ended.set))
         while not ended.is_set() and claimed.stop not in _AT_ONCE:
@@ -39,15 +40,15 @@ class StrayThreads:
             try:
                 await ended.wait()
             except asyncio.CancelledError:
-                # Told to stop meanwhile, it is waited for still. If nothing new was said, patience is over;
-                # what the run came to is handed over without waiting for anything more.
+                # A new reason to stop does not end the wait. A cancellation without one means that the worker
+                # shuts down: the outcome is handed over without waiting any longer.
                 if claimed.stop is told:
                     break
         if thread.done():
             self.since.pop(claimed.job, None)
 
     def remember(self, claimed: ClaimedRun, thread: "Future[Any]", then: Callable[[str], None]) -> None:
-        """Until it ends; `then` gives the slot of its queue back."""
+        """Remember the thread until it ends; then `then` gives back the slot of its queue."""
 
         def ended(_: "Future[Any]") -> None:
             self.since.pop(claimed.job, None)
@@ -57,7 +58,7 @@ class StrayThreads:
         thread.add_done_callback(ended)
 
     def put_off(self, job: int) -> SnoozeJob:
-        """What happens to another run of such a job: it waits as long again as the thread has gone on for."""
+        """For another run of such a job: it waits as long again as the thread has already gone on."""
         now = monotonic()
         since = timedelta(seconds=now - self.since.get(job, now))  # it may just have ended
         failure = Failure(

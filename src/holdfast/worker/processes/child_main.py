@@ -1,5 +1,5 @@
-"""The life of a child: handlers in its main thread, one after the other, while a second thread listens to
-the worker.
+"""What a child process runs: handlers in its main thread, one after the other, while a second thread listens
+to the worker.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from holdfast.worker.completion import Completion
     from holdfast.worker.job_kind import Kind
 
-# A result is stored up to a few KiB; this bound only keeps a huge one, which would be dropped, out of the
+# Results are stored up to a few KiB. This bound keeps a huge one, which would be dropped anyway, out of the
 # worker's memory.
 RESULT_LIMIT = 16 * 1024 * 1024
 
@@ -71,8 +71,8 @@ def main() -> NoReturn:
 
 
 class Channel:
-    """Our end of the socket. Any thread may send: it blocks while the worker is too busy to read. If it is
-    closed, by the worker's death or by a handler, there is nobody left to work for.
+    """The child's end of the socket. Any thread may send: it blocks while the worker is too busy to read. If
+    the socket is closed, by the worker's death or by a handler, the child ends.
     """
 
     def __init__(self, connection: socket.socket) -> None:
@@ -90,15 +90,15 @@ class Channel:
             confinement.die()
 
     def messages(self) -> Iterator[ToChild]:
-        """Until the worker is gone."""
+        """All messages, until the worker is gone."""
         with suppress(OSError):
             while header := self._file.read(LENGTH.size):
                 yield pickle.loads(self._file.read(*LENGTH.unpack(header)))  # noqa: S301  # from our own worker
 
 
 class ProgressSender:
-    """The newest progress of a run, sent when the worker has taken the one before: a handler may say it for
-    every row.
+    """Sends the newest progress of a run once the worker has taken the one before: a handler may report
+    progress for every row.
     """
 
     def __init__(self, channel: Channel, run: int) -> None:
@@ -151,13 +151,13 @@ class ChildMain:
             self._channel.send(ended)
 
     def _listen(self) -> None:
-        """Runs are entered here and not where they begin, so that a stop finds its run however early it
+        """Runs are registered here and not where they begin, so that a stop finds its run however early it
         comes.
         """
         for message in self._channel.messages():
             match message:
                 case CallHandler():
-                    # A handler sees nothing of its kind, which stays in the worker.
+                    # The kind stays in the worker: a handler never sees it.
                     claimed = ClaimedRun(message.worker, message.queue, message.row, cast("Kind", None))
                     saying = ProgressSender(self._channel, claimed.run)
                     self._current = claimed, saying
@@ -228,7 +228,7 @@ class ChildMain:
 
 
 async def _awaited(called: Callable[[], Any], claimed: ClaimedRun) -> Any:
-    """Cancelled as a coroutine in the worker would be when it is told to stop."""
+    """Cancelled like a coroutine in the worker when the run is told to stop."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None, "this is one"  # noqa: S101  # for the type checker
 
@@ -268,7 +268,7 @@ def _is_about_memory(error: BaseException | None) -> bool:
 
 
 def _pickled(run: int, result: object) -> Ended:
-    """What cannot travel is dropped: the job is done, and not done again for its receipt."""
+    """A result that cannot be pickled is dropped: the job is done, and is not run again for its receipt."""
     try:
         data = dump(result)
     except MemoryError:

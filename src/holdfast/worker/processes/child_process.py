@@ -1,4 +1,4 @@
-"""One child as the worker sees it: from its start until it is reaped."""
+"""One child process as the worker sees it, from its start until it is reaped."""
 
 import asyncio
 import json
@@ -52,10 +52,10 @@ T = TypeVar("T")
 
 
 class ChildProcess:
-    """Started by executing Python anew: about half a second, once for each child, nearly all of it imports.
-    A fork server that has imported everything takes 8 ms, but it would have to import the user's modules
-    too, and forking after that copies whatever these have opened or started (threads, connections), which
-    is the trouble that isolation is asked for to get away from.
+    """Started as a new Python interpreter: about half a second once for each child, nearly all of it imports.
+    A fork server that has imported everything takes 8 ms, but it would have to import the user's modules as
+    well, and a fork copies what these have opened or started, such as threads and connections: just the
+    trouble that users of isolation want to avoid.
     """
 
     def __init__(self, memory_limit: int | None) -> None:
@@ -84,7 +84,7 @@ class ChildProcess:
         on_progress: Callable[[str], None],
         on_begun: Callable[[], None] = lambda: None,
     ) -> asyncio.Future[Answer]:
-        """The answer is always given: by the child, or by its death."""
+        """The returned future always gets an answer: from the child, or from its death."""
         self.runs += 1
         self.has_begun = False
         self._on_begun = on_begun
@@ -97,13 +97,13 @@ class ChildProcess:
             self._send(StopRun(self._run, reason))
 
     def kill(self) -> None:
-        """With all that it has started, unless that made itself a session of its own."""
+        """Kill the child and every process it has started, except those in a session of their own."""
         self._is_condemned = True
         if self._process is not None and self._process.returncode is None:
             self._kill_group(self._process.pid)
 
     async def tend(self) -> None:
-        """Never raises, whatever becomes of the child: the worker must not go down with it."""
+        """Run the child until it ends. Never raises: the worker must not go down with a child."""
         answer: Answer = ProcessDied(-signal.SIGKILL)
         try:
             answer = ProcessDied(await self._lived())

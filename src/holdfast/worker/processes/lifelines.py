@@ -1,5 +1,5 @@
-"""The worker's ends of the pipes whose closing kills its children. Nobody else may hold one: what is executed
-closes it, and what is forked, such as by multiprocessing in a handler, does so here.
+"""The worker's ends of the pipes whose closing kills its children. No other process may hold one: `exec`
+closes them, and processes that are forked, such as by multiprocessing in a handler, close them here.
 """
 
 import os
@@ -13,7 +13,7 @@ def hold(lifeline: int) -> None:
 
 
 def end(lifeline: int) -> None:
-    """Forgotten first: a fork in between must not close a file that got the same number."""
+    """Removed from the set first: a fork in between must not close a file that got the same number."""
     _held.discard(lifeline)
     os.close(lifeline)
 

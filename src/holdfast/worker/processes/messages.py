@@ -1,5 +1,5 @@
-"""What a worker and a child say to each other: pickles, each behind its length. Values of the user's travel
-as pickles inside of these, so that one which cannot be read spoils nothing else.
+"""The messages between a worker and a child process: pickles, each behind its length. Values of the user
+travel as pickles inside these, so that one that cannot be read does no harm to the message.
 """
 
 import pickle
@@ -17,8 +17,8 @@ LENGTH = struct.Struct(">Q")
 
 @dataclass(frozen=True, slots=True)
 class ChildSettings:
-    """The first word to a child. `levels` are those of the worker's loggers, so that records it would drop
-    are not sent. `are_warnings_logged` says whether Python's warnings are records in the worker.
+    """The first message to a child. `levels` are those of the worker's loggers, so that records that the
+    worker would drop are not sent. `are_warnings_logged` says whether the worker logs Python's warnings.
     """
 
     arguments: list[str]
@@ -30,7 +30,7 @@ class ChildSettings:
 @dataclass(frozen=True, slots=True)
 class CallHandler:
     """Run a handler. `arguments` is a pickled dict of keyword arguments. `believed_until` is on the clock
-    that all processes of a machine share: a call that is read later than that is not begun.
+    that all processes of a host share: a call that is read later is not begun.
     """
 
     reference: Reference
@@ -44,8 +44,8 @@ class CallHandler:
 
 @dataclass(frozen=True, slots=True)
 class StopRun:
-    """Stop, soon: after a short grace the child is killed. Names its run, as it may cross with the run's
-    end.
+    """Stop soon: after a short grace the child is killed. Names its run, since the run may have ended in the
+    meantime.
     """
 
     run: int
@@ -54,21 +54,21 @@ class StopRun:
 
 @dataclass(frozen=True, slots=True)
 class ProgressTaken:
-    """The run's progress has been taken; it may say more."""
+    """The worker has taken the run's progress, and the child may send more."""
 
     run: int
 
 
 @dataclass(frozen=True, slots=True)
 class Begun:
-    """The child has taken the call: what happens from now on is the handler's."""
+    """The child calls the handler now: its timeout begins."""
 
     run: int
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Names its run: a thread that a handler left behind may speak while the next one runs."""
+    """Names its run: a thread that a handler left behind may report while the next run is under way."""
 
     run: int
     text: str

@@ -1,5 +1,5 @@
-"""What a handler raised, on its way from the child to the worker: the same class when it can be rebuilt
-there, else a stand-in of the same name, always with its message, its causes and the child's traceback.
+"""An exception of a handler on its way from the child to the worker: rebuilt there with its own class if
+possible, else as a stand-in of the same name, always with message, causes and the child's traceback.
 """
 
 from collections.abc import Callable
@@ -35,7 +35,7 @@ class PickledError:
 
     @classmethod
     def of(cls, error: BaseException, *, links: int = _LONGEST_CHAIN) -> "PickledError":
-        """In the child. Total: an error that cannot even be shown is named."""
+        """In the child. Never raises, even if the error's own code does."""
         shown = from_error(error)
         behind = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
         return PickledError(
@@ -50,7 +50,7 @@ class PickledError:
         )
 
     def rebuilt(self) -> Exception:
-        """In the worker. Its own class if that is known here, so that a policy can decide by it."""
+        """In the worker. Has its own class if that is known here, so that a retry policy can decide by it."""
         error = self._same() or self._stand_in()
         if self.behind is not None:
             error.__context__ = self.behind.rebuilt()

@@ -1,5 +1,5 @@
-"""Pickles of the user's values, on either side. A script is `__main__` in the worker and `__mp_main__` in
-its children.
+"""Pickles of the user's values, in the worker and in its children. A script is `__main__` in the worker and
+`__mp_main__` in a child.
 """
 
 import io

@@ -1,4 +1,4 @@
-"""How many child processes may work at once, and who gets the next one that is free."""
+"""How many child processes may work at once, and whether a claim or a flow's step gets the next free one."""
 
 import asyncio
 from collections import deque
@@ -9,9 +9,8 @@ _OFFER_SECONDS = 0.2
 
 
 class Places:
-    """One for each child that may work. A claim takes them for jobs before it asks for these, so that what is
-    claimed begins at once; a step of a flow, whose run has begun, waits for one. Steps and claims that both
-    want one take turns.
+    """One place for each child that may work. A claim takes places before it asks for jobs, so that claimed
+    jobs begin at once. A step of a flow, whose run has begun, waits for a place. Steps and claims take turns.
     """
 
     def __init__(self, limit: int, on_free: Callable[[], None] = lambda: None) -> None:

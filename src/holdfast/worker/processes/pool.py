@@ -1,4 +1,4 @@
-"""Hands runs to child processes: one at a time to each, warm ones first, as many as run at once."""
+"""Hands runs to child processes, one run at a time to each. Idle children are used before new ones start."""
 
 import asyncio
 import json
@@ -33,17 +33,17 @@ _SLOW_SECONDS = 5.0
 
 
 Postpone = Callable[[ClaimedRun, float | None], None]
-"""Told that the time of a run begins, and if the leader has to know, for how many seconds from now."""
+"""Called when a run's timeout begins. The seconds are given if the leader has to know the new timeout."""
 
 
 def _nothing(claimed: ClaimedRun, seconds: float | None) -> None: ...
 
 
 class Processes:
-    """A caller whose handlers a timeout really stops. `async with` it: no child is left when it is left.
+    """A caller whose handlers a timeout really stops. No child is left when its `async with` block ends.
 
     Children are shared by all kinds with the same memory limit, or none. Their tasks are in a group, and
-    never fail. A job comes with a place that its claim has taken; a step of a flow waits for one.
+    never fail. A job comes with a place that its claim has taken; a step of a flow waits for a place.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class Processes:
         arguments: dict[str, Any],
         on_begun: Callable[[], None] = lambda: None,
     ) -> Any:
-        """The same for another function than the run's own, such as a step of it."""
+        """The same for a function other than the job's own, such as a step of a flow."""
         call = self._call(claimed, function, arguments, takes_context=False)
         if self._places is None:
             return await self._run(call, claimed, context, None, on_begun)
@@ -187,8 +187,8 @@ class Processes:
     async def _stop(
         self, child: ChildProcess, answer: asyncio.Future[Answer], claimed: ClaimedRun, context: Context
     ) -> None:
-        """Politely, then for good. A lost lease is no time for politeness: the job may be running elsewhere
-        already. Being cancelled once more means the same.
+        """Tell the child to stop, and kill it after a grace period. After a lost lease it is killed at once,
+        since the job may already run elsewhere; likewise if this task is cancelled once more.
         """
         child.tell_to_stop(claimed.stop or Stop.SHUTDOWN)
         try:
@@ -221,7 +221,7 @@ class Processes:
         return NotBrought("result_too_large" if answer.is_too_large else "result_unencodable")
 
     async def _make_room(self, memory_limit: int | None) -> None:
-        """An idle child with another limit goes before one more is started than there may be."""
+        """If there are as many children as allowed, kill an idle one with another memory limit."""
         if self._places is None or len(self._children) < self._places.limit:
             return
         if any(child.is_fit and child.memory_limit == memory_limit for child, _ in self._idle):
@@ -237,7 +237,7 @@ class Processes:
                 return
 
     def _take(self, memory_limit: int | None) -> ChildProcess:
-        """The one that was used last, so that those in excess grow old."""
+        """Take the child that was used last, so that children in excess stay idle and end."""
         for place in reversed(range(len(self._idle))):
             child, timer = self._idle[place]
             if child.memory_limit == memory_limit or not child.is_fit:
