@@ -1,6 +1,7 @@
 """Code that breaks the one rule of flows is found out, and cannot talk its way past that."""
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -345,3 +346,41 @@ async def test_a_step_with_a_yield_fails_instead_of_running_nothing(app: App) ->
     async with working(app):
         error = await ended(counting)
     assert "of which nothing has run" in str(error.error["message"])
+
+
+@pytest.mark.parametrize("between", [0, 1, 3])
+async def test_a_wait_that_closes_a_cycle_is_refused_with_the_chain(app: App, between: int) -> None:
+    once = Retry(max_attempts=1)
+
+    @app.flow(retry=once)
+    async def link(flow: Flow, top: int, left: int) -> None:
+        if left == 0:
+            await flow.wait_job(top)
+        else:
+            await flow.call(link, top, left - 1)
+
+    @app.flow(retry=once)
+    async def begin(flow: Flow) -> None:
+        await flow.call(link, flow.job.id, between)
+
+    handle = await begin.enqueue()
+    async with working(app):
+        with pytest.raises(JobEnded) as ended:
+            await handle.result(timeout="60s")
+    chain = re.escape(f"which waits for it ({handle.id + between + 1} → {handle.id} → {handle.id + 1}")
+    assert re.search(rf"cannot wait for job {handle.id}, {chain}", str(ended.value.error["message"]))
+
+
+async def test_two_flows_may_wait_for_the_same_job(app: App) -> None:
+    @app.job
+    async def pay() -> int:
+        return 7
+
+    @app.flow
+    async def order(flow: Flow, job: int) -> int:
+        return await flow.wait_job(job, type=int)
+
+    paid = await pay.using(delay="1s").enqueue()
+    async with working(app):
+        orders = [await order.enqueue(paid.id) for _ in range(2)]
+        assert [await each.result(timeout="60s") for each in orders] == [7, 7]

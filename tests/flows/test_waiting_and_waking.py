@@ -296,7 +296,7 @@ def test_a_flow_waits_for_a_job_that_it_has_not_begun(story: Story) -> None:
     worker = party.worker()
     [run] = party.claim(worker)
     flow = begun(party)
-    assert party.run(flows.adopt(SCHEMA, flow, other, "other", now=party.now)) == [flow.run]
+    assert party.run(flows.adopt(SCHEMA, flow, other, "other", now=party.now)) == [(flow.run, None)]
     assert waits(party, children(flow, "other")) == ["waiting"]
     party.settle(worker, run, DONE)
     assert wakes(party) == 1

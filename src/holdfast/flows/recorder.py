@@ -2,10 +2,19 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from holdfast.domain.flow_path import PathPlace, Recorded
 from holdfast.domain.job import NewJob
-from holdfast.errors import Conflict, ConnectionFailed, ConnectionLost, LeaseLost, PoolTimeout, ServerUnable
+from holdfast.errors import (
+    Conflict,
+    ConnectionFailed,
+    ConnectionLost,
+    InvalidInput,
+    LeaseLost,
+    PoolTimeout,
+    ServerUnable,
+)
 from holdfast.flows.suspension import Interrupted
 from holdfast.postgres.batcher import Batcher
 from holdfast.postgres.conversation import hold
@@ -17,6 +26,8 @@ from holdfast.storage import flows
 from holdfast.storage.flows import Fence, Wait, Waited, Writing
 from holdfast.storage.jobs import CHUNK
 from holdfast.storage.operators import cancel
+
+T = TypeVar("T")
 
 # The database was away, or could not do it now: nobody's attempt has failed. A right or a table that is
 # missing is none of these, and costs an attempt: a step would else be run again and again until it is back.
@@ -96,8 +107,15 @@ class Recorder:
         statement = flows.adopt(
             self.schema, fence, child, name, place=place.number, code=code, branch=place.branch
         )
-        if not await self._run(statement):
+        adopted = await self._run(statement)
+        if not adopted:
             raise lost(fence, f"wait for job {child}")
+        if adopted[0].cycle:
+            chain = " → ".join(map(str, [fence.job, *adopted[0].cycle]))
+            raise InvalidInput(
+                f"flow {fence.job} cannot wait for job {child}, which waits for it ({chain}): none of them "
+                "would ever end; let one of them emit an event, or pass its result on as an argument"
+            )
 
     async def cancel(self, jobs: Sequence[int], reason: str) -> None:
         try:
@@ -109,7 +127,7 @@ class Recorder:
         """Let a flow that waits since this run be dead. False: it does not wait any more."""
         return bool(await self._run(flows.park(self.schema, fence.job, fence.run, error)))
 
-    async def _run(self, statement: Statement[int]) -> list[int]:
+    async def _run(self, statement: Statement[T]) -> list[T]:
         try:
             return await self._database.run(statement)
         except AWAY as error:

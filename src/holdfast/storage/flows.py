@@ -51,6 +51,13 @@ class Writing(NamedTuple):
 WaitKind = Literal["sleep", "event", "call", "retry"]
 
 
+class Adopted(NamedTuple):
+    """`cycle`: the jobs from the one that is to be waited for to this flow, if that waits for it already."""
+
+    run: int
+    cycle: list[int] | None
+
+
 class Wait(NamedTuple):
     """One thing that a run waits for. A `call` names its bunch; an `event` its key; `delay` is how long at
     most, and for a sleep or a retry, how long. An `error` says why a step is tried again, or why an event
@@ -125,7 +132,8 @@ _WAKE = statement("flow_wake", Woken)
 _TIME_OUT = statement("flow_time_out", TimedOut)
 _SWEEP = statement("flow_sweep", Swept)
 _CALL = statement("flow_call", int)
-_ADOPT = statement("flow_adopt", int, is_repeatable=True)
+_CYCLE_LOOKS = 1_000
+_ADOPT = statement("flow_adopt", Adopted, is_repeatable=True)
 _EMIT = statement("event_emit", int)
 _EVENT_PRUNE = statement("event_prune", int)
 
@@ -284,11 +292,19 @@ def adopt(
     code: int | None = None,
     branch: str | None = None,
     now: datetime | None = None,
-) -> Statement[int]:
-    """Let a flow wait for a job that it has not begun."""
+) -> Statement[Adopted]:
+    """Let a flow wait for a job that it has not begun, unless that waits for this flow."""
     check_ids([child])
     return _ADOPT.with_params(
-        schema, **fence._asdict(), child=child, name=name, place=place, code=code, branch=branch, now=now
+        schema,
+        **fence._asdict(),
+        child=child,
+        name=name,
+        place=place,
+        code=code,
+        branch=branch,
+        looks=_CYCLE_LOOKS,
+        now=now,
     )
 
 
