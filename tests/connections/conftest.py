@@ -53,14 +53,9 @@ async def observer(dsn: str) -> AsyncIterator[Observer]:
 
 @pytest.fixture
 def lines(caplog: pytest.LogCaptureFixture) -> Iterator[Callable[[], list[str]]]:
-    """What Holdfast's connections and psycopg's pool say from WARNING on: losses and recoveries."""
+    """What Holdfast's connections say from WARNING on: losses and recoveries."""
     with caplog.at_level(logging.WARNING, "holdfast.postgres"):
-        yield lambda: [
-            record.getMessage()
-            for record in caplog.records
-            if record.name == "holdfast.postgres"
-            or (record.name == "psycopg.pool" and record.levelno >= logging.WARNING)
-        ]
+        yield lambda: [record.getMessage() for record in caplog.records if record.name == "holdfast.postgres"]
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ async def test_a_cancellation_that_comes_together_with_a_connection_is_not_lost(
     async with Database(dsn, PoolOptions(pool_max_conns=1)) as database:
         async with database.connection():
             waiting = asyncio.create_task(database.run(asking("select 1 from pg_sleep(0.1)")))
-            while not database._opened._pool.get_stats()["requests_waiting"]:  # noqa: ASYNC110  # psycopg has no event for it
+            while not database._opened.core.waiting:  # noqa: ASYNC110  # the pool has no event for it
                 await asyncio.sleep(0)
         for _ in range(turns):
             await asyncio.sleep(0)

@@ -74,7 +74,7 @@ async def test_jitter_spreads_the_ends_of_lives(dsn: str) -> None:
             pool_min_conns=8, pool_max_conn_lifetime="1h", pool_max_conn_lifetime_jitter="1h"
         )
         database = await stack.enter_async_context(Database(dsn, options))
-        lives = [connection.life for connection in database._opened._connections]
+        lives = [connection.life for connection in database._opened.core.idle]
     lengths = [life.expires_at - life.opened_at for life in lives]
     assert all(3600 <= length <= 7200 for length in lengths)
     assert len(set(lengths)) == 8

@@ -224,7 +224,7 @@ async def test_closing_ends_the_waits_for_a_connection(dsn: str) -> None:
     await database.open()
     async with database.connection():
         waiting = asyncio.create_task(database.run(BACKEND))
-        await until(lambda: database._opened._pool.get_stats()["requests_waiting"] == 1)
+        await until(lambda: database._opened.core.waiting == 1)
         await database.close()
         with pytest.raises(DatabaseClosed):
             await waiting

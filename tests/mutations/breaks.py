@@ -23,6 +23,8 @@ _LEASES = "acceptance/test_leases_taken_away.py::"
 _ROWS = "acceptance/test_rows_and_code.py::"
 _WAKES = "acceptance/test_wakes.py::"
 _DEFAULTS = "acceptance/test_defaults_of_a_worker.py::"
+_GIVEN = "connections/test_given_back.py::"
+_QUEUE = "connections/test_pool_queue.py::"
 _RACES = "schedules/test_races.py::"
 _SLEPT = _RACES + "test_a_leader_that_slept_between_reading_and_firing_fires_nothing_that_another_has_fired"
 _REFUSED = (
@@ -255,6 +257,35 @@ BREAKS = (
         "cap=timedelta(seconds=5)",
         "cap=timedelta(minutes=10)",
         ("listener/test_losing_the_connection.py::test_the_waits_between_tries_never_exceed_five_seconds",),
+    ),
+    # Connections
+    Break(
+        "a caller that came last is served first",
+        "postgres/pool_core.py",
+        "self._waiters.popitem(last=False)",
+        "self._waiters.popitem(last=True)",
+        (_QUEUE + "test_callers_are_served_in_the_order_in_which_they_came", _QUEUE + "test_so_are_threads"),
+    ),
+    Break(
+        "a connection is lent in the middle of a transaction",
+        "postgres/pool_core.py",
+        "is_ready = connection.pgconn.transaction_status == TransactionStatus.IDLE",
+        "is_ready = not connection.closed",
+        (_QUEUE + "test_what_a_caller_left_in_the_middle_is_closed_and_replaced",),
+    ),
+    Break(
+        "a cancelled caller keeps the connection that it is handed",
+        "postgres/pool.py",
+        "if connection := self.core.leave_queue(waiter):",
+        "if (connection := self.core.leave_queue(waiter)) and not self:",
+        (_GIVEN + "test_users_who_are_cancelled_at_any_time_leave_every_connection_to_the_others",),
+    ),
+    Break(
+        "a cancellation is forgotten when the connection is cut",
+        "postgres/pool.py",
+        "self._task.cancelling() > self._before",
+        "self._task.cancelling() > self._before + 1",
+        ("connections/test_cancellation.py::test_a_cancellation_is_not_lost_when_the_connection_is",),
     ),
     # Retention and numbers
     Break(

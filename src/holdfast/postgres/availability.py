@@ -14,21 +14,10 @@ from holdfast.postgres.pooler_detection import PoolerMode, tell
 
 logger = logging.getLogger("holdfast.postgres")
 
-POOL_NAME: Final = "holdfast"
 CHECK_SECONDS: Final = 5.0
 """How long an idle connection may take to say that it is alive."""
-RETRY_SECONDS: Final = 2.0
-"""After this long psycopg's pool gives up a connection and is asked again, so that it never waits longer."""
 CLOSE_SECONDS: Final = 1.0
-"""How long closing waits for connections that are just being made."""
-NEVER: Final = 10 * 365 * 86400.0
-_CHATTER: Final = (
-    "error connecting in",
-    "discarding closed connection",
-    "discarding broken connection",
-    "reconnection attempt in pool",
-    "couldn't stop",
-)
+"""How long closing waits for a connection that is just being made."""
 
 
 class Silenced(Protocol):
@@ -123,23 +112,3 @@ class Availability:
             self._lost_at = None
             # As loud as the loss: a log that shows the one must show the other.
             logger.warning("connection to %s is back after %.1f s", self._where, seconds)
-
-
-class _Quiet(logging.Filter):
-    """Drops what psycopg's pool says, try by try, about what our one line has said."""
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        return not (record.msg.startswith(_CHATTER) and self._is_ours(record.args))
-
-    @staticmethod
-    def _is_ours(args: object) -> bool:
-        first = args[0] if isinstance(args, tuple) and args else None
-        return getattr(first, "is_holdfast", False) or str(first).startswith(f"{POOL_NAME}-")
-
-
-_QUIET: Final = _Quiet()
-
-
-def quieten_pool() -> None:
-    """Called when a pool is opened. A logger takes the same filter only once."""
-    logging.getLogger("psycopg.pool").addFilter(_QUIET)

@@ -12,27 +12,26 @@ import weakref
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self, TypeVar
 
 import psycopg
-from psycopg.pq import TransactionStatus
 from psycopg.rows import TupleRow
 
-from holdfast.errors import DatabaseClosed, StatementFailed
-from holdfast.postgres.availability import Availability, quieten_pool
-from holdfast.postgres.blocking_pool import BlockingPool, BlockingPooledConnection
+from holdfast.errors import DatabaseClosed
+from holdfast.postgres.availability import Availability
+from holdfast.postgres.blocking_pool import BlockingPool
+from holdfast.postgres.connection_target import ConnectionTarget, dedicated
 from holdfast.postgres.dsn import Dsn
-from holdfast.postgres.options import PoolOptions, PoolSettings
+from holdfast.postgres.options import PoolOptions
+from holdfast.postgres.pooled_connection import BlockingPooledConnection
 from holdfast.postgres.pooler_detection import PoolerMode, find_pooler
 from holdfast.postgres.rows import the_one
 from holdfast.postgres.session_settings import SessionSettings
-from holdfast.postgres.sqlstate import meaning
 from holdfast.postgres.statement import Statement
 from holdfast.postgres.statement_retries import Tries
-from holdfast.postgres.translate import connection_failed, translate, translated
+from holdfast.postgres.translate import translated
 
 T = TypeVar("T")
 
@@ -64,11 +63,11 @@ class BlockingDatabase:
         """`session` are settings of Postgres that every connection has, such as `{"jit": "off"}`. Pools that
         share an `availability` say together, once, that they lost their connections.
         """
-        self.dsn = dsn if isinstance(dsn, Dsn) else Dsn.parse(dsn)
-        self.settings = PoolSettings.choose(options or PoolOptions(), self.dsn.options)
-        self._purpose = purpose
-        self._extra = session
-        self._availability = availability or Availability.of(self.dsn)
+        self._target = ConnectionTarget.choose(
+            dsn, options, purpose=purpose, session=session, availability=availability
+        )
+        self.dsn = self._target.dsn
+        self.settings = self._target.settings
         self._is_closed = False
         # By process id, and never forgotten: dropping what a parent opened would close it under the parent.
         self._processes: dict[int, _InThisProcess] = {}
@@ -104,7 +103,7 @@ class BlockingDatabase:
         if self._open().session.needs_transactions:
             with self.transaction() as transaction:
                 return transaction.run(statement)
-        tries = Tries(statement.is_repeatable)
+        tries = Tries(statement)
         pool = self._open().pool
         while True:
             try:
@@ -112,9 +111,7 @@ class BlockingDatabase:
                     rows = pool.send(connection, *statement.encoded())
                 return statement.results(rows)
             except psycopg.Error as error:
-                wait = tries.wait_after(meaning(error))
-                if wait is None:
-                    raise translate(error, statement.name, statement.schema) from error
+                wait = tries.wait_after(error)
             time.sleep(wait)
 
     def run_one(self, statement: Statement[T]) -> T:
@@ -134,10 +131,9 @@ class BlockingDatabase:
             except BaseException:
                 pool.roll_back(connection)
                 raise
-            if connection.closed or connection.info.transaction_status is TransactionStatus.INERROR:
-                # The server would answer COMMIT with a rollback that looks like success.
+            if (failed := pool.core.why_not_commit(connection)) is not None:
                 pool.roll_back(connection)
-                raise StatementFailed("commit: a statement of this transaction failed, so it was rolled back")
+                raise failed
             with translated("commit"):
                 pool.send(connection, b"commit")
 
@@ -152,7 +148,7 @@ class BlockingDatabase:
 
         Unlike pooled ones it may sit in a transaction for as long as it likes.
         """
-        session = replace(self._open().session, idle_in_transaction_timeout=timedelta())
+        session = dedicated(self._open().session)
         try:
             connection = psycopg.connect(
                 self.dsn.conninfo(purpose), autocommit=True, prepare_threshold=session.prepare_threshold
@@ -160,7 +156,7 @@ class BlockingDatabase:
             if session.opening:
                 _prepare(connection, session.opening)
         except psycopg.Error as error:
-            raise connection_failed(error, self.dsn) from error
+            raise self._target.failed(error) from error
         return connection
 
     @property
@@ -178,22 +174,20 @@ class BlockingDatabase:
             return here.opened
 
     def _connect(self) -> _Opened:
-        quieten_pool()
-        conninfo = self.dsn.conninfo(self._purpose)
+        target = self._target
         try:
-            pooler = self._availability.pooler or _find_pooler(conninfo)
+            pooler = target.availability.pooler or _find_pooler(target.conninfo)
         except psycopg.Error as error:
-            raise connection_failed(error, self.dsn) from error
-        self._availability.behind(pooler)
-        session = SessionSettings.of(self.settings, pooler, self._extra)
-        pool = BlockingPool(conninfo, self.settings, session, self._availability)
+            raise target.failed(error) from error
+        session = target.behind(pooler)
+        pool = BlockingPool(target, session)
         pool.open()
         weakref.finalize(self, _close_at_exit, pool, os.getpid())
         return _Opened(pool, session)
 
 
 def _find_pooler(conninfo: str) -> PoolerMode:
-    """In a thread, since the caller's may be one that runs a loop."""
+    """In a thread of its own, since the caller's may run an event loop."""
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(lambda: asyncio.run(find_pooler(conninfo))).result()
 
@@ -223,6 +217,6 @@ def _prepare(connection: psycopg.Connection[TupleRow], opening: bytes) -> None:
 
 
 def _close_at_exit(pool: BlockingPool, pid: int) -> None:
-    """For whoever never closed it; not in a child, to whom the connections do not belong."""
+    """For a program that never closed it; not in a forked child, which does not own the connections."""
     if os.getpid() == pid:
         pool.close()

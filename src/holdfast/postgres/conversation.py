@@ -1,5 +1,5 @@
-"""Several statements of which each may depend on the answers before: written once, held by whoever has a
-connection, blocking or not.
+"""Several statements, each of which may depend on the answers before: written once, for a connection that
+is awaited and for one that blocks.
 
     def cancel(...) -> Conversation[Answer]:
         rows = yield from ask(statement)
@@ -12,12 +12,13 @@ from holdfast.postgres.statement import Statement
 
 T = TypeVar("T")
 R = TypeVar("R")
+S = TypeVar("S")
 
 Conversation = Generator[Statement[Any], list[Any], R]
 
 
 class Holder(Protocol):
-    """Who has connections: holds a conversation on the caller's, or in a transaction of its own."""
+    """Has connections: holds a conversation on the caller's, or in a transaction of its own."""
 
     async def hold(self, conversation: Conversation[R], conn: object) -> R: ...
     def hold_sync(self, conversation: Conversation[R], conn: object) -> R: ...
@@ -29,8 +30,11 @@ def ask(statement: Statement[T]) -> Conversation[list[T]]:
     return rows
 
 
-async def hold(conversation: Conversation[R], run: Callable[[Statement[Any]], Awaitable[list[Any]]]) -> R:
-    """Carry a conversation through. An error of a statement is raised at its `yield`."""
+async def hold(conversation: Generator[S, Any, R], run: Callable[[S], Awaitable[Any]]) -> R:
+    """Carry a conversation through. An error of a statement is raised at its `yield`.
+
+    The pools hold theirs in the same way, with steps in place of statements.
+    """
     try:
         statement = next(conversation)
         while True:
@@ -47,7 +51,7 @@ async def hold(conversation: Conversation[R], run: Callable[[Statement[Any]], Aw
         conversation.close()
 
 
-def hold_blocking(conversation: Conversation[R], run: Callable[[Statement[Any]], list[Any]]) -> R:
+def hold_blocking(conversation: Generator[S, Any, R], run: Callable[[S], Any]) -> R:
     """The same for a caller without an event loop."""
     try:
         statement = next(conversation)

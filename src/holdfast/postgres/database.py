@@ -3,29 +3,27 @@
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Self, TypeVar
 
 import psycopg
-from psycopg.pq import TransactionStatus
 from psycopg.rows import TupleRow
 
-from holdfast.errors import ConnectionFailed, DatabaseClosed, StatementFailed
-from holdfast.postgres.availability import CHECK_SECONDS, Availability, quieten_pool
+from holdfast.errors import ConnectionFailed, DatabaseClosed
+from holdfast.postgres.availability import CHECK_SECONDS, Availability
+from holdfast.postgres.connection_target import ConnectionTarget, dedicated
 from holdfast.postgres.dsn import Dsn
-from holdfast.postgres.options import PoolOptions, PoolSettings
+from holdfast.postgres.options import PoolOptions
 from holdfast.postgres.pool import Pool
 from holdfast.postgres.pooled_connection import PooledConnection
 from holdfast.postgres.pooler_detection import PoolerMode, find_pooler
 from holdfast.postgres.reply_timeouts import replies_within
 from holdfast.postgres.rows import the_one
 from holdfast.postgres.session_settings import SessionSettings
-from holdfast.postgres.sqlstate import meaning
 from holdfast.postgres.statement import Statement
 from holdfast.postgres.statement_retries import Tries
-from holdfast.postgres.translate import connection_failed, translate, translated
+from holdfast.postgres.translate import translated
 
 T = TypeVar("T")
 
@@ -54,11 +52,11 @@ class Database:
         """`session` are settings of Postgres that every connection has, such as `{"jit": "off"}`. Pools that
         share an `availability` say together, once, that they lost their connections.
         """
-        self.dsn = dsn if isinstance(dsn, Dsn) else Dsn.parse(dsn)
-        self.settings = PoolSettings.choose(options or PoolOptions(), self.dsn.options)
-        self._purpose = purpose
-        self._extra = session
-        self._availability = availability or Availability.of(self.dsn)
+        self._target = ConnectionTarget.choose(
+            dsn, options, purpose=purpose, session=session, availability=availability
+        )
+        self.dsn = self._target.dsn
+        self.settings = self._target.settings
         self._chosen: SessionSettings | None = None
         self._pool: Pool | None = None
 
@@ -73,15 +71,13 @@ class Database:
 
     async def open(self) -> None:
         """Connect, find out what is in between, start the pool. Fails if the database cannot be reached."""
-        quieten_pool()
-        conninfo = self.dsn.conninfo(self._purpose)
+        target = self._target
         try:
-            self.pooler = self._availability.pooler or await find_pooler(conninfo)
+            self.pooler = target.availability.pooler or await find_pooler(target.conninfo)
         except psycopg.Error as error:
-            raise connection_failed(error, self.dsn) from error
-        self._availability.behind(self.pooler)
-        self._chosen = SessionSettings.of(self.settings, self.pooler, self._extra)
-        pool = Pool(conninfo, self.settings, self._session, self._availability)
+            raise target.failed(error) from error
+        self._chosen = target.behind(self.pooler)
+        pool = Pool(target, self._chosen)
         await pool.open()
         self._pool = pool
 
@@ -96,26 +92,24 @@ class Database:
             async with self.transaction() as transaction:
                 return await transaction.run(statement)
         pool = self._opened
-        tries = Tries(statement.is_repeatable)
+        tries = Tries(statement)
         while True:
             try:
-                connection = await pool.take()
+                connection = pool.take_at_once() or await pool.take()
                 try:
                     rows = await pool.send(connection, *statement.encoded())
                 finally:
-                    await pool.give_back(connection)
+                    pool.give_back(connection)
                 return statement.results(rows)
             except psycopg.Error as error:
-                wait = tries.wait_after(meaning(error))
-                if wait is None:
-                    raise translate(error, statement.name, statement.schema) from error
+                wait = tries.wait_after(error)
             await asyncio.sleep(wait)
 
     def no_answer(self, seconds: float) -> ConnectionFailed | TimeoutError:
         """What a caller says that has stopped waiting for an answer after so long: the server's reason while
         no connection can be made.
         """
-        return self._availability.no_answer(seconds)
+        return self._target.availability.no_answer(seconds)
 
     async def run_one(self, statement: Statement[T]) -> T:
         """Like `run`, for a statement that answers with exactly one row."""
@@ -133,10 +127,9 @@ class Database:
             except BaseException:
                 await pool.roll_back(connection)
                 raise
-            if connection.closed or connection.info.transaction_status is TransactionStatus.INERROR:
-                # The server would answer COMMIT with a rollback that looks like success.
+            if (failed := pool.core.why_not_commit(connection)) is not None:
                 await pool.roll_back(connection)
-                raise StatementFailed("commit: a statement of this transaction failed, so it was rolled back")
+                raise failed
             with translated("commit"):
                 await pool.send(connection, b"commit")
 
@@ -147,11 +140,11 @@ class Database:
             yield connection
 
     async def dedicated(self, *, purpose: str) -> psycopg.AsyncConnection[TupleRow]:
-        """A connection outside the pool, which the caller closes: for whoever listens or keeps leases.
+        """A connection outside the pool, which the caller closes: such as for listening or keeping leases.
 
         Unlike pooled ones it may sit in a transaction for as long as it likes.
         """
-        session = replace(self._session, idle_in_transaction_timeout=timedelta())
+        session = dedicated(self._session)
         try:
             connection = await psycopg.AsyncConnection.connect(
                 self.dsn.conninfo(purpose), autocommit=True, prepare_threshold=session.prepare_threshold
@@ -159,7 +152,7 @@ class Database:
             if session.opening:
                 await _prepare(connection, session.opening)
         except psycopg.Error as error:
-            raise connection_failed(error, self.dsn) from error
+            raise self._target.failed(error) from error
         return connection
 
     @property
@@ -199,7 +192,7 @@ class Transaction:
 
     async def run_each(self, statements: Iterable[Statement[T]]) -> AsyncGenerator[list[T], None]:
         """One after the other, each with its answer. While Postgres works on one of them the next is made,
-        and whoever reads the answers works on the one before.
+        and the reader of the answers works on the one before.
         """
         sent: tuple[Statement[T], asyncio.Task[list[TupleRow]]] | None = None
         try:

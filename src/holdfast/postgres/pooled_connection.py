@@ -1,45 +1,71 @@
-"""A connection as our pools keep it: it knows its age, and ends as a task that is cancelled must."""
+"""A connection as our pools keep it: psycopg's own, which knows its age and can tell whether it has ended."""
 
-import asyncio
-from typing import Any, Self
+import random
+from dataclasses import dataclass
+from time import monotonic
+from typing import Protocol
 
 import psycopg
+from psycopg.pq.abc import PGconn
 from psycopg.rows import TupleRow
 
-from holdfast.postgres.availability import Availability
-from holdfast.postgres.reply_timeouts import Ear
-from holdfast.postgres.session_settings import Life
-from holdfast.postgres.translate import one_line
+from holdfast.postgres.options import PoolSettings
+from holdfast.postgres.reply_timeouts import SocketProbe
+
+
+@dataclass(slots=True)
+class Life:
+    """When a pooled connection was opened, when it was last used and when it ends (monotonic seconds)."""
+
+    opened_at: float
+    used_at: float
+    expires_at: float
+
+    @classmethod
+    def begin(cls, settings: PoolSettings) -> "Life":
+        now = monotonic()
+        jitter = settings.pool_max_conn_lifetime_jitter.total_seconds() * random.random()  # noqa: S311  # no secret
+        return cls(now, now, now + settings.pool_max_conn_lifetime.total_seconds() + jitter)
+
+
+class Pooled(Protocol):
+    """What the pools' shared core needs to know of a connection, awaited or blocking."""
+
+    life: Life
+    probe: SocketProbe
+
+    @property
+    def closed(self) -> bool: ...
+
+    @property
+    def pgconn(self) -> PGconn: ...
+
+    @property
+    def info(self) -> psycopg.ConnectionInfo: ...
 
 
 class PooledConnection(psycopg.AsyncConnection[TupleRow]):
-    """A connection of psycopg's that knows its age."""
-
-    is_holdfast = True
     life: Life
-    ear: Ear
+    probe: SocketProbe
     raw: psycopg.AsyncRawCursor[TupleRow]
-    """For our own statements, one after the other: it knows the types of those before."""
+    """Runs our own statements, one after the other: it remembers the types of those before."""
 
-    @classmethod
-    async def connect(  # type: ignore[override]  # only called by the pool, which passes our own arguments on
-        cls, conninfo: str = "", *, availability: Availability, **kwargs: Any
-    ) -> Self:
-        try:
-            return await super().connect(conninfo, **kwargs)
-        except psycopg.Error as error:
-            availability.lost(one_line(error))
-            raise
+    def begin_life(self, settings: PoolSettings) -> None:
+        self.life = Life.begin(settings)
+        self.probe = SocketProbe(self)
+        self.raw = psycopg.AsyncRawCursor(self)
 
-    async def wait(self, *args: Any, **kwargs: Any) -> Any:
-        """A task that is cancelled has the server cancel its query. If the connection is cut meanwhile it
-        would hear of that instead, send the statement again, and never end.
-        """
-        task = asyncio.current_task()
-        heard = task.cancelling() if task else 0
-        try:
-            return await super().wait(*args, **kwargs)
-        except psycopg.Error as error:
-            if task and task.cancelling() > heard:
-                raise asyncio.CancelledError from error
-            raise
+    def __del__(self, *_: object) -> None:
+        """Silent: psycopg warns of one that was never closed, but a pool's may end with its program."""
+
+
+class BlockingPooledConnection(psycopg.Connection[TupleRow]):
+    life: Life
+    probe: SocketProbe
+
+    def begin_life(self, settings: PoolSettings) -> None:
+        self.life = Life.begin(settings)
+        self.probe = SocketProbe(self)
+
+    def __del__(self, *_: object) -> None:
+        """Silent, as for the awaited one."""

@@ -3,15 +3,13 @@ itself, so without a round trip. What a handler's own statement met on a connect
 handler only.
 """
 
-from typing import Any
-
-import psycopg
+from holdfast.postgres.pooled_connection import Pooled
 
 # Postgres reports both at the beginning of a session, and whenever they change.
 _REPORTED = ("default_transaction_read_only", "in_hot_standby")
 
 
-def is_read_only(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> bool:
+def is_read_only(connection: Pooled) -> bool:
     """False for one that is closed: it has been given up already."""
     if connection.closed:
         return False

@@ -31,13 +31,8 @@ class Bound:
         self.was_reached = False
 
 
-def can_be_read(connection: _Connection) -> bool:
-    """Whether a connection on which nothing is expected can be read: most often its end."""
-    return Ear(connection).hears()
-
-
-class Ear:
-    """The same question again and again, from one thread: two may not ask at once."""
+class SocketProbe:
+    """Asks a socket again and again, one thread at a time, whether something can be read from it."""
 
     __slots__ = ("_poll",)
 
@@ -45,13 +40,15 @@ class Ear:
         self._poll = select.poll()
         self._poll.register(connection.fileno(), select.POLLIN)
 
-    def hears(self) -> bool:
-        """Of a connection that is not closed: the number of its socket would be another's by now."""
+    def is_readable(self) -> bool:
+        """On a connection that waits for nothing this is most often its end. Ask only while the connection is
+        open: afterwards the number of its socket belongs to another.
+        """
         return bool(self._poll.poll(0))
 
 
 class Patience:
-    """One bound for any number of connections, with one timer: who has waited longest is over first. Zero
+    """One bound for any number of connections, with one timer: the longest wait is over first. Zero
     seconds mean no bound.
     """
 
@@ -64,7 +61,7 @@ class Patience:
         return Reply(self, connection)
 
     def close(self) -> None:
-        """No timer is left behind, but for those that still wait."""
+        """Leave no timer behind, except for replies that are still awaited."""
         if self._timer and not self._waiting:
             self._timer.cancel()
             self._timer = None
@@ -135,7 +132,7 @@ def replies_within(connection: _Connection, seconds: float) -> Iterator[Reply]:
 
 
 class Watchdog:
-    """The same bound for threads: whoever calls `bite` now and then cuts what is overdue."""
+    """The same bound for threads: a thread that calls `bite` now and then cuts what is overdue."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -174,7 +171,7 @@ class Watchdog:
 
 
 def _cut(descriptor: int) -> None:
-    """End a socket under whoever waits on it: they see a lost connection, not a cancellation.
+    """End a socket under the code that waits on it, which sees a lost connection, not a cancellation.
 
     Cancelling would ask the silent server to cancel, and wait for its answer again.
     """

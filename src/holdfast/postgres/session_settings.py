@@ -1,39 +1,11 @@
-"""What is set on a session of ours, and how long a pooled one lives."""
+"""What Holdfast sets on each of its sessions."""
 
-import random
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
-from time import monotonic
 
 from holdfast.postgres.options import PoolSettings
 from holdfast.postgres.pooler_detection import PoolerMode
-
-_TRUSTED_FOR = 20.0
-"""Seconds for which an idle connection is believed to work when its socket says nothing else."""
-
-
-@dataclass(slots=True)
-class Life:
-    """When a pooled connection was opened, last used and shall end (monotonic seconds)."""
-
-    opened_at: float
-    used_at: float
-    expires_at: float
-
-    @classmethod
-    def begin(cls, settings: PoolSettings) -> "Life":
-        now = monotonic()
-        jitter = settings.pool_max_conn_lifetime_jitter.total_seconds() * random.random()  # noqa: S311  # no secret
-        return cls(now, now, now + settings.pool_max_conn_lifetime.total_seconds() + jitter)
-
-    @property
-    def is_over(self) -> bool:
-        return monotonic() >= self.expires_at
-
-    @property
-    def is_fresh(self) -> bool:
-        return monotonic() - self.used_at < _TRUSTED_FOR
 
 
 @dataclass(frozen=True, slots=True)

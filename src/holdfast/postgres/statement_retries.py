@@ -4,9 +4,14 @@ import random
 from dataclasses import dataclass, field
 from datetime import timedelta
 from time import monotonic
+from typing import Any
+
+import psycopg
 
 from holdfast.domain.backoff import Exponential
-from holdfast.postgres.sqlstate import Failure, Meaning
+from holdfast.postgres.sqlstate import Failure, Meaning, meaning
+from holdfast.postgres.statement import Statement
+from holdfast.postgres.translate import translate
 
 _SENT_AGAIN = (Meaning.TRANSIENT, Meaning.CONFLICT)
 _BACKOFF = Exponential(timedelta(milliseconds=20), factor=4, cap=timedelta(seconds=2), jitter=0.5)
@@ -42,18 +47,21 @@ class Repeats:
 class Tries:
     """The tries of one statement."""
 
-    is_repeatable: bool
+    statement: Statement[Any]
     repeats: Repeats = Repeats()
     tried: int = 0
     began: float = field(default_factory=monotonic)
 
-    def wait_after(self, failure: Failure) -> float | None:
+    def wait_after(self, error: psycopg.Error) -> float:
+        """How many seconds to wait before the next try. Raises what the error means if it is final."""
         self.tried += 1
         wait = self.repeats.wait(
-            failure,
-            is_repeatable=self.is_repeatable,
+            meaning(error),
+            is_repeatable=self.statement.is_repeatable,
             tried=self.tried,
             elapsed=timedelta(seconds=monotonic() - self.began),
             luck=random.random(),  # noqa: S311  # spreads load, keeps no secret
         )
-        return None if wait is None else wait.total_seconds()
+        if wait is None:
+            raise translate(error, self.statement.name, self.statement.schema) from error
+        return wait.total_seconds()

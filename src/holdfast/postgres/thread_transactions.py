@@ -1,7 +1,7 @@
 """Transactions for threads on the connections of an event loop's `Database`, so that both share one pool.
 
 The loop takes the connection, begins, commits and gives it back, with all that `Database` knows about lost
-and silent servers. In between, the thread alone speaks on it, with psycopg's blocking words.
+and silent servers. In between only the thread uses it, through psycopg's blocking calls.
 """
 
 import asyncio
@@ -25,30 +25,35 @@ _CLOSED = "this Database is closed, and its event loop has ended"
 _LOOK_SECONDS = 5.0
 
 
-class LentConnection(psycopg.Connection[TupleRow]):
-    """A blocking connection over the socket and session of a pooled one, for as long as a thread has that."""
+class BlockingFace(psycopg.Connection[TupleRow]):
+    """A blocking connection over the socket and session of an awaited one, for as long as a thread has it.
 
-    def __init__(self, pooled: PooledConnection) -> None:
-        super().__init__(pooled.pgconn)
-        # What the session has: our `begin`, and statements prepared under names that must not be given twice.
-        self._autocommit = True
-        self._prepared = pooled._prepared  # noqa: SLF001  # psycopg has no word for it
-        self._pool = None  # it may be forgotten while its socket is open: the pool has that
+    Made for each block: what a handler sets on it, such as a row factory, ends with the block.
+    """
+
+    def __init__(self, awaited: PooledConnection) -> None:
+        super().__init__(awaited.pgconn)
+        # Both prepare statements in one session, and must not give a name twice. psycopg has no public word
+        # for it; docs/explanation/connection-pool.md says why we lean on this one.
+        self._prepared = awaited._prepared  # noqa: SLF001
+
+    def __del__(self, *_: object) -> None:
+        """Silent: it may be forgotten while its socket is open, which is the pool's."""
 
     @classmethod
     @contextmanager
-    def over(cls, pooled: PooledConnection) -> "Iterator[LentConnection]":
-        libpq = pooled.pgconn
-        told = libpq.notice_handler, libpq.notify_handler
+    def over(cls, awaited: PooledConnection) -> "Iterator[BlockingFace]":
+        libpq = awaited.pgconn
+        handlers = libpq.notice_handler, libpq.notify_handler
         try:
-            yield cls(pooled)
+            yield cls(awaited)
         finally:
-            libpq.notice_handler, libpq.notify_handler = told
+            libpq.notice_handler, libpq.notify_handler = handlers
 
 
 @dataclass(frozen=True, slots=True)
 class ThreadTransaction:
-    connection: LentConnection
+    connection: BlockingFace
 
 
 class ThreadTransactions:
@@ -66,7 +71,7 @@ class ThreadTransactions:
         block = self._database.transaction()
         begun = self._begin(block)
         try:
-            with LentConnection.over(begun.connection) as connection:
+            with BlockingFace.over(begun.connection) as connection:
                 yield ThreadTransaction(connection)
         except BaseException as error:
             self._on_loop(_ended(block, error))
@@ -94,8 +99,8 @@ class ThreadTransactions:
             raise DatabaseClosed(_CLOSED) from None
 
     def _result(self, future: "Future[T]") -> T:
-        """Without a bound of its own, since the loop's words have theirs; but a loop that has ended answers
-        nothing.
+        """Without a bound of its own, since what the loop does has one; but a loop that has ended never
+        answers.
         """
         while True:
             try:

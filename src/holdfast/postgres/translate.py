@@ -34,15 +34,15 @@ _TRIED = re.compile(
 
 
 class NoReply(psycopg.OperationalError):
-    """We stopped waiting and cut the connection."""
+    """We stopped waiting and cut the connection. `option` is what sets the bound, if one does."""
 
-    def __init__(self, seconds: float) -> None:
-        super().__init__(f"no reply within {seconds:g} s (reply_timeout)")
+    def __init__(self, seconds: float, option: str = "") -> None:
+        super().__init__(f"no reply within {seconds:g} s" + (f" ({option})" if option else ""))
 
 
 def translate(error: psycopg.Error, doing: str, schema: Schema | None = None) -> DatabaseError:
-    """What the failure of something that was sent means to its caller; `schema` is what a statement of ours
-    leans on.
+    """What the failure of something that was sent means to its caller; `schema` is the one that our
+    statement uses.
     """
     failure = meaning(error)
     if failure.is_outcome_unknown:
