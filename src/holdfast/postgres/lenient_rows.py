@@ -2,7 +2,7 @@
 
 psycopg refuses them, and with them every other row of the same reply: of a claim, all jobs of a batch that is
 committed by then. Such a reply is read a second time, with the nearest time that Python has in their place.
-Nobody pays for it who has no such row.
+It costs nothing where there is no such row.
 """
 
 import struct

@@ -1,6 +1,6 @@
-"""One connection that LISTENs for everybody in this process, kept alive for as long as anybody may want it.
+"""One connection that LISTENs for all subscribers of this process, kept alive while there may be any.
 
-What arrives is a hint: after each interruption every subscriber is told of a Gap and looks for himself. So
+What arrives is a hint: after each interruption every subscriber is told of a Gap and looks for itself. So
 nothing here is stored, resent or waited for, and a listener that cannot listen costs delay, not work.
 """
 
@@ -43,7 +43,7 @@ class _Refusal:
 class Listener:
     """Entered, it owns one task and one connection. To be used from the event loop that it runs in.
 
-    Whoever wants another channel, or no longer wants one, changes `_subscriptions` and sets `_stirred`; only
+    A subscriber that comes or goes changes `_subscriptions` and sets `_stirred`; only
     the one task talks to Postgres, and it always compares what is wanted with what is in force, so an
     order that comes while another is being carried out cannot be lost.
     """
@@ -182,7 +182,7 @@ class Listener:
     async def _prove(self, line: ListeningConnection, connect: Connect) -> None:
         """Hear a notification of our own, sent from elsewhere: a pooler may answer LISTEN and forget it.
 
-        A pooler hands on what comes together with a reply, to whoever asked: so the sender has another
+        A pooler hands on what comes together with a reply to the client that asked: so the sender has another
         connection than the listener, and what arrives there does not count.
         """
         await line.listen([self._probe])

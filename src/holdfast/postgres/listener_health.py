@@ -1,4 +1,4 @@
-"""How the listener stands, for whoever asks, and one log line for each time that changes."""
+"""Whether the listener listens, and one log line each time that changes."""
 
 import logging
 import time

@@ -1,9 +1,9 @@
 """A connection on which notifications arrive at any time: while waiting, and in the middle of a statement.
 
-It is spoken to at libpq's level, for two reasons. Waiting is then on an event that whoever wants
-something sets, so nothing has to be cancelled to interrupt it and no notification can fall between two
-waits. And a statement that is given up, on a connection through which nothing passes any more, ends at
-once: psycopg's own wait first tries for up to ten seconds to cancel it on the server.
+It is used at libpq's level, for two reasons. Its wait is for an event that any code may set, so a wait is
+interrupted without a cancellation, and no notification is lost between two waits. And a statement that is
+given up because nothing passes through the connection any more ends at once: psycopg's own wait first tries
+for up to ten seconds to cancel it on the server.
 """
 
 import asyncio
@@ -49,7 +49,7 @@ class ListeningConnection:
         self._pgconn.finish()
 
     async def stir(self) -> None:
-        """Wait until something arrived or somebody else set `stirred`; deliver what arrived.
+        """Wait until something arrives or other code sets `stirred`; deliver what arrived.
 
         Whatever a statement's reply brought along sits in libpq's buffer, where the socket no longer shows
         it: `run` leaves nothing there. Cancelled, this has taken nothing that it did not deliver.
@@ -59,7 +59,7 @@ class ListeningConnection:
         self._take()
 
     async def until(self, is_so: Callable[[], bool]) -> bool:
-        """Stir until it is so; False if it is not so when patience ends."""
+        """Deliver until it is so; False if it is not so when `patience` has passed."""
         try:
             async with asyncio.timeout(self._patience.total_seconds()):
                 while not is_so():
@@ -123,7 +123,7 @@ class ListeningConnection:
         return kind(pq.error_message(refusal, self._encoding).strip(), sqlstate=sqlstate.decode() or None)
 
     def _readable(self) -> None:
-        """Deliver at once, before whoever waits is woken; if the connection is lost, he finds that out."""
+        """Deliver at once, before a waiting task wakes; that task finds out if the connection is lost."""
         self.heard_at = self._loop.time()
         with suppress(ConnectionLost):
             self._take()

@@ -11,7 +11,7 @@ _LONGEST_PAYLOAD = 7999
 
 @dataclass(frozen=True, slots=True)
 class Notified:
-    """Somebody sent this, and it arrived."""
+    """A notification that arrived."""
 
     channel: str
     payload: str
@@ -33,7 +33,7 @@ def channel_name(name: str) -> str:
 
 
 def notify(channel: str, payload: str = "") -> Statement[None]:
-    """Wake whoever listens, when the transaction commits. Both values travel as parameters, never as text."""
+    """Wake the listeners when the transaction commits. Both values travel as parameters, never as text."""
     length = _length(payload)
     if length is None or length > _LONGEST_PAYLOAD:
         raise InvalidInput(f"a payload is at most {_LONGEST_PAYLOAD} bytes of text, no NUL")

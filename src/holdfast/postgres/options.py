@@ -71,7 +71,7 @@ KINDS: Mapping[str, _Count | _Length] = MappingProxyType(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PoolOptions:
-    """What somebody chose; `None` where nothing was chosen. Lengths are written "5m" or as a timedelta."""
+    """What the user chose; `None` where nothing was chosen. Lengths are written "5m" or as a timedelta."""
 
     pool_max_conns: int | None = None
     pool_min_conns: int | None = None

@@ -1,11 +1,11 @@
-"""Finds out what sits between us and Postgres, since a transaction-mode pooler breaks prepared statements,
-session settings and LISTEN, the last without a word.
+"""Finds out what sits between Holdfast and Postgres, since a transaction-mode pooler breaks prepared
+statements, session settings and LISTEN, the last without any error.
 
 A pooler invents the process number that it gives to a client, so a connection whose number is its backend's
-own is direct. In session mode a client keeps one backend, and nobody else has it; in transaction mode
+own is direct. In session mode a client keeps one backend, which no other client has; in transaction mode
 neither holds: most poolers hand out the backend that was used last. So a few clients ask in turn which
-backend they have. One who sees two, or two who see the same, prove transaction mode. Several processes of a
-pooler behind one address have a pool each: hence more than two clients.
+backend they have. One client that sees two, or two clients that see the same, prove transaction mode.
+Several processes of a pooler behind one address have a pool each: hence more than two clients.
 """
 
 import logging

@@ -1,4 +1,4 @@
-"""What an error of Postgres means for whoever sent the statement: a pure table, with the reasons.
+"""What an error of Postgres means for the sender of the statement: a pure table, with the reasons.
 
 Three questions are answered: may it be sent again, is it known whether it took effect, and is the data at
 fault or the server. The last one is asked only here: an outage must never be taken for a bad row.
@@ -16,13 +16,13 @@ class Meaning(Enum):
     CONFLICT = auto()
     """Rolled back in favour of another transaction."""
     UNABLE = auto()
-    """The server did not carry it out this time, and may the next time. Not sent again by itself: somebody
-    wanted it to end, or it took too long.
+    """The server did not carry it out this time, and may the next time. Not sent again by itself: an
+    operator wanted it to end, or it took too long.
     """
     DATA = auto()
     """A value in it is refused: the same statement would fail again, on any server."""
     FATAL = auto()
-    """The same statement would fail again until somebody changes something, such as a right."""
+    """The same statement would fail again until an operator changes something, such as a right."""
 
 
 @dataclass(frozen=True, slots=True)

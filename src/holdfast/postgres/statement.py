@@ -1,4 +1,4 @@
-"""One question to Postgres as a value: text, parameters and what a row becomes. Running it is others' work.
+"""One question to Postgres as a value: text, parameters and what a row becomes. Others run it.
 
 The text comes from a `.sql` file that opens with its contract in comments; parameters are written
 `%(name)s::type`, so that every driver sends them with the type that is meant.
@@ -108,7 +108,7 @@ class StatementFile(Generic[T]):
         return re.sub(r"^-- ?", "", opening[0], flags=re.MULTILINE) if opening else ""
 
     def text(self, schema: Schema) -> str:
-        """Without comments, named for whoever looks at pg_stat_activity, filled in once for each schema."""
+        """Without comments, named for the reader of pg_stat_activity, filled in once for each schema."""
         known = self._texts.get(schema)
         if known is None:
             body = schema.fill(_COMMENT.sub("", self.source)).strip().removesuffix(";")

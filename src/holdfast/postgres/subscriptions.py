@@ -1,4 +1,4 @@
-"""Who wants to hear which channel, and telling them. Asking Postgres for it is the Listener's business."""
+"""The subscribers of each channel, and how they are called back. The Listener speaks with Postgres."""
 
 import asyncio
 import logging
@@ -47,14 +47,14 @@ class Subscription:
     def tell(self, value: Notified | Gap) -> None:
         try:
             self._callback(value)
-        except Exception:  # one subscriber's mistake is not another's
+        except Exception:  # one subscriber's mistake must not reach another
             logger.exception("a subscriber of channel %r failed on %r", self.channel, value)
 
 
 class Subscriptions:
-    """All of them, by channel. `stirred` is set whenever the channels that are wanted may have changed.
+    """All subscriptions, by channel. `stirred` is set whenever the wanted channels may have changed.
 
-    Callbacks may subscribe and cancel, so every walk is over a copy, and asks again before each call.
+    Callbacks may subscribe and cancel, so every loop runs over a copy and checks again before each call.
     """
 
     def __init__(self, stirred: asyncio.Event) -> None:
@@ -77,7 +77,7 @@ class Subscriptions:
                 subscription.tell(Notified(channel, payload))
 
     def open(self, channels: Collection[str]) -> None:
-        """These channels are in force: tell those who have not been told."""
+        """These channels are in force: tell the subscribers that have not been told."""
         for channel in tuple(channels):
             for subscription in self._of(channel):
                 subscription.open()

@@ -1,6 +1,6 @@
 """When Postgres does not know what a statement of ours names, or forbids it: the connection is to another
-database, to one that was not migrated, or of a role without rights. There the caller's driver cannot tell
-him what to do.
+database, to one that was not migrated, or of a role without rights. There the caller's driver cannot say
+what to do.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""On Django's connection, inside his atomic block or in its autocommit, seen by his loggers and wrappers."""
+"""On Django's connection, inside an atomic block or in autocommit, seen by its loggers and wrappers."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager

@@ -54,7 +54,7 @@ def fetch_blocking(connection: psycopg.Connection[Any], statement: Statement[obj
 
 
 def _check(connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
-    # A connection that broke is not the caller's mistake: psycopg's own error tells him so.
+    # A connection that broke is not the caller's mistake: psycopg's own error says so.
     if connection.closed and not connection.broken:
         raise closed(connection)
 

@@ -1,7 +1,7 @@
 """On a connection or a session of SQLAlchemy, through whichever Postgres driver its engine uses.
 
 A session's pending objects are not flushed: our rows do not refer to them, and the order of writes inside
-one transaction does not matter to whoever sees them after the commit.
+one transaction does not matter to anyone who sees them after the commit.
 """
 
 from collections.abc import Callable, Mapping
@@ -34,7 +34,7 @@ _DRIVERS: Mapping[str, Callable[[Statement[object]], Sent]] = {
     "asyncpg": for_asyncpg,
 }
 
-# The caller may stream his own selects; DECLARE CURSOR takes no insert.
+# The caller may stream its own selects; DECLARE CURSOR takes no insert.
 _OPTIONS = {"stream_results": False, "yield_per": None, "no_parameters": False}
 
 

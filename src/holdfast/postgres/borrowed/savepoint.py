@@ -1,6 +1,7 @@
 """Whether a transaction is, at its end, the one that was begun: a savepoint of its beginning is gone if not.
 
-Only the server can tell. A commit may be sent as text, and some libraries begin anew after one in silence.
+Only the server can tell. A commit may be sent as text, and some libraries silently begin another
+transaction after it.
 """
 
 from collections.abc import AsyncIterator, Iterator
@@ -32,7 +33,7 @@ async def kept_whole(connection: Any) -> AsyncIterator[None]:
     try:
         yield
     except BaseException as error:
-        # Not for one who is cancelled: he is to leave, and not to ask questions.
+        # A cancelled task leaves at once: it sends no more questions.
         is_gone = isinstance(error, Exception) and await _is_gone(connection)
         await savepoint.__aexit__(type(error), error, error.__traceback__)
         if is_gone:
@@ -62,7 +63,7 @@ def kept_whole_blocking(connection: Any) -> Iterator[None]:
 
 
 class _Savepoint:
-    """Left alone by an error: whoever began the transaction rolls back all of it."""
+    """Left alone by an error: the code that began the transaction rolls back all of it."""
 
     def __init__(self, connection: object) -> None:
         self._connection = connection
