@@ -1,4 +1,4 @@
-"""The face of Holdfast: an App knows its kinds of jobs, writes jobs, and runs workers."""
+"""The entry point of Holdfast: an App knows its kinds of jobs, enqueues jobs, and runs workers."""
 
 import logging
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
@@ -60,10 +60,11 @@ Length = str | timedelta
 
 
 class App(Decorators):
-    """`App()` takes HOLDFAST_DSN, `App("postgresql://…")` a server, `App("embedded")` a private one.
+    """`App()` connects to HOLDFAST_DSN, `App("postgresql://…")` to a server, `App("embedded")` to a private
+    server that it starts.
 
-    Nothing is opened before the first use, which also reads the variable; what is given here is checked at
-    once. `async with app:` opens, and closes what was opened.
+    The arguments are checked at once. Nothing is opened before the first use, which also reads the variable.
+    `async with app:` opens the connections, and closes them.
     """
 
     def __init__(
@@ -140,10 +141,10 @@ class App(Decorators):
         return enqueue_many(self.schema, (call.job for call in batch), on_conflict=on_conflict, notify=True)
 
     def using(self, *, conn: object) -> AmbientConnection:
-        """Everything that the block asks of this app without a `conn` goes to this one: jobs, events and
+        """Every verb of this app that is called in the block without a `conn` uses this one: jobs, events and
         operators' verbs. `async with app.using(conn=session):` in a coroutine, `with …` in a plain function.
 
-        Valid in the task or thread that has entered it; what that starts is refused. Blocks nest.
+        Valid in the task or thread that entered it; those that it starts are refused. Blocks nest.
         """
         return AmbientConnection(self._connections, conn)
 
@@ -158,12 +159,12 @@ class App(Decorators):
         if self._is_conn_required:
             raise WrongConnection(
                 "this app has require_conn=True: pass conn=…, write inside of app.using(conn=…), or pass "
-                "conn=OWN_TRANSACTION for what is to be committed by itself"
+                "conn=OWN_TRANSACTION to commit it by itself"
             )
         warn_if_outside_transaction(self.kinds)
 
     def _own(self, calls: object) -> Iterator[Call[Any]]:
-        """Sure to be of this app: another app's jobs may belong into another database."""
+        """The calls, checked: a call of another app may belong to another database."""
         if not isinstance(calls, Iterable):
             raise InvalidInput(f"calls is {calls!r}: give [job.call(…), …], or a generator of calls")
         for call in calls:
@@ -201,7 +202,7 @@ class App(Decorators):
         ]
 
     def handle(self, job: int) -> Handle[Any]:
-        """A handle on any job that is known by its id; its result is plain JSON. `job.handle` is typed."""
+        """A handle on any job, by its id. Its result is plain JSON; the result of `job.handle` is typed."""
         check_ids([job])
         return Handle(self, None, job, is_new=False)
 
@@ -216,7 +217,7 @@ class App(Decorators):
     async def cancel(
         self, jobs: Sequence[int], *, reason: str = "cancelled on request", conn: object = None
     ) -> dict[int, str]:
-        """End what waits, ask what runs to end: cancelled, requested, final, unknown or busy."""
+        """End waiting jobs, ask running ones to end. For each: cancelled, requested, final, unknown, busy."""
         conn = self._connections.chosen(conn)
         asked = cancel(self.schema, jobs, reason=reason, on_ended=partial(log_cancelled, reason))
         if conn is not None:
@@ -250,8 +251,8 @@ class App(Decorators):
     async def emit(
         self, event: str, payload: object = None, *, conn: object = None, keep: Length = "30 days"
     ) -> None:
-        """Tell flows that something has happened: those that wait for this event go on, or the first that
-        asks for it within `keep`. On `conn`'s transaction if one is given.
+        """Tell flows that something has happened. Flows that wait for this event go on; if none does, the
+        first flow that waits for it within `keep`. On `conn`'s transaction if one is given.
         """
         await self._send(event, payload_text(event, payload), conn, keep)
 
@@ -288,7 +289,7 @@ class App(Decorators):
         grace: Length | None = None,
         options: WorkerOptions | None = None,
     ) -> None:
-        """Run jobs until SIGTERM or SIGINT: the first drains, the second stops at once.
+        """Run jobs until SIGTERM or SIGINT: the first signal drains, the second stops at once.
 
         `queues`: exactly these, with how many jobs of each may run at once, or only their names; by default
         every queue that this app's jobs name. `slots`: how many jobs of a queue may run at once where
@@ -309,7 +310,7 @@ class App(Decorators):
         grace: Length | None = None,
         options: WorkerOptions | None = None,
     ) -> AsyncIterator[Worker]:
-        """A worker beside something else, such as in a web app's lifespan; drained when the block ends."""
+        """Run a worker in the background, such as in a web app's lifespan. It drains when the block ends."""
         _check_said_once(queues, slots, grace, options)
         async with worker_running(await self._worker(queues, grace, options, slots=slots)) as worker:
             yield worker
@@ -377,7 +378,7 @@ class App(Decorators):
 
     async def migrate(self) -> int:
         """Create Holdfast's tables, or bring them up to this release; the schema's version. Safe to be called
-        by many processes at once. A private server is migrated by whoever starts it.
+        by many processes at once. A private server is migrated by the process that starts it.
         """
         import asyncio
 

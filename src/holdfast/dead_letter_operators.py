@@ -48,7 +48,7 @@ class DeadLetterOperators:
         limit: int = 100,
         conn: object = None,
     ) -> DeadJobs:
-        """Those that failed for good, newest first; the next page begins `before` the last of this one."""
+        """Jobs that failed for good, newest first. `before`: the last job of the page before this one."""
         return await self._connections.hold(self._list(queue, kind, before, limit), conn)
 
     def list_sync(
@@ -63,8 +63,8 @@ class DeadLetterOperators:
         return self._connections.hold_sync(self._list(queue, kind, before, limit), conn)
 
     async def resume(self, jobs: Sequence[int], *, conn: object = None) -> dict[int, str]:
-        """One more attempt for each, from where it stopped, with what it saved: resumed, duplicate (an active
-        job holds its unique key), unknown or busy.
+        """Give each one more attempt, with the state that it saved: resumed, duplicate (an active job holds
+        its unique key), unknown or busy.
         """
         return await self._connections.hold(operators.resume_dead(self._schema, jobs), conn)
 
@@ -72,7 +72,7 @@ class DeadLetterOperators:
         return self._connections.hold_sync(operators.resume_dead(self._schema, jobs), conn)
 
     async def retry(self, jobs: Sequence[int], *, conn: object = None) -> dict[int, str]:
-        """From the start, with all attempts and nothing saved: retried, duplicate, unknown or busy."""
+        """Run each from its start with all attempts, nothing saved: retried, duplicate, unknown or busy."""
         return await self._connections.hold(operators.retry_dead(self._schema, jobs), conn)
 
     def retry_sync(self, jobs: Sequence[int], *, conn: object = None) -> dict[int, str]:
@@ -81,7 +81,7 @@ class DeadLetterOperators:
     async def purge(
         self, jobs: Sequence[int] | None = None, *, before: datetime | None = None, conn: object = None
     ) -> int:
-        """Delete those named, or those that died before a time, with all that is known of them; how many."""
+        """Delete these jobs, or those that died before a time, with their history. Returns how many."""
         return await self._connections.hold(self._purge(jobs, before), conn)
 
     def purge_sync(

@@ -1,4 +1,4 @@
-"""What kinds of jobs an app has and when it fires them: the decorators, and what is checked at a start."""
+"""`@app.job`, `@app.flow`, `@app.machine` and `@app.schedule`, and what a worker checks when it starts."""
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -67,7 +67,7 @@ class FlowMaker:
 
 
 class Decorators:
-    """The part of an App that is written down in code. Opens nothing."""
+    """The part of an App that declares kinds of jobs and schedules. Opens nothing."""
 
     def __init__(self, hooks: Hooks) -> None:
         self.kinds: dict[str, Kind] = {}
@@ -186,8 +186,8 @@ class Decorators:
         on_expired: ErrorHook | None = None,
         on_cancelled: ErrorHook | None = None,
     ) -> FlowMaker | Job[..., Any]:
-        """Make a coroutine function a flow: a job that resumes where it stopped. Takes what `app.job` takes;
-        `retry` and `timeout` are of a run, from one wait to the next.
+        """Make a coroutine function a flow: a job that resumes where it stopped. Takes the options of
+        `app.job`; `retry` and `timeout` apply to a run, from one wait to the next.
         """
         asked = Options(priority=priority, queue=queue, tags=tags, retry=retry, timeout=timeout, keep=keep)
         hooks = Hooks(
@@ -246,8 +246,8 @@ class Decorators:
         on_expired: ErrorHook | None = None,
         on_cancelled: ErrorHook | None = None,
     ) -> Callable[[M], M] | M:
-        """Make a Machine a kind of job: `@app.machine`, or `@app.machine(queue="imports")`. Takes what
-        `app.flow` takes; `retry` and `timeout` are of a step that has none of its own.
+        """Make a Machine a kind of job: `@app.machine`, or `@app.machine(queue="imports")`. Takes the options
+        of `app.flow`; `retry` and `timeout` apply to a step that has none of its own.
         """
         asked = Options(priority=priority, queue=queue, tags=tags, retry=retry, timeout=timeout, keep=keep)
         hooks = Hooks(
@@ -290,8 +290,8 @@ class Decorators:
     ) -> Callable[[J], J]:
         """Fire a job at times: `@app.schedule("0 9 * * mon-fri", tz="Europe/Oslo")` above its `@app.job`.
 
-        name: the job's, unless given. args: for the job. scopes: a list, an async function or a query; it
-        fires for each of them. The job stays what it is.
+        name: by default the job's. args: the job's arguments. scopes: a list, an async function or a query;
+        the schedule fires for each scope. The job itself is not changed.
         """
         timing = read_timing(cron=cron, tz=tz, every=every, at=at)
         chosen = rules_of(rules)
@@ -317,8 +317,8 @@ class Decorators:
         return declare
 
     def check(self) -> None:
-        """Resolve every annotation, and find what child processes must find. Called when a worker starts;
-        worth a line in your own tests.
+        """Resolve every annotation, and check that child processes can import what they need. A worker calls
+        it when it starts; call it in your own tests, too.
         """
         for kind in self.kinds.values():
             kind.signature.resolve()
@@ -333,7 +333,7 @@ class Decorators:
 
 
 def _place(function: Callable[..., Any]) -> str:
-    """Where a reader finds it; a partial, or an object that can be called, shows itself."""
+    """Module and name of a function; the repr of a partial, or of an object that can be called."""
     name = getattr(function, "__qualname__", None)
     return f"{function.__module__}.{name}" if name and hasattr(function, "__module__") else repr(function)
 

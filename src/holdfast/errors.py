@@ -11,7 +11,7 @@ HoldfastError
 │   ├── UnstorableType           a parameter or result of a type that JSON cannot carry
 │   ├── StepNameTaken            a flow used the name of a step twice in one run
 │   └── DatabaseClosed           used before it was opened, or after it was closed
-├── DatabaseError                Postgres said no, or said nothing
+├── DatabaseError                Postgres refused, or did not answer
 │   ├── ConnectionFailed         no connection could be made
 │   ├── ConnectionLost           cut while a statement was under way: its outcome is unknown
 │   ├── PoolTimeout              every pooled connection stayed busy for too long
@@ -51,7 +51,7 @@ HoldfastError
     ├── DataDirectoryError       the data directory cannot be used
     │   ├── DataVersionMismatch  written by another major version
     │   └── DiskFull             no space left for the data
-    ├── OutOfReach               root must run Postgres as a user who cannot get there
+    ├── OutOfReach               root must run Postgres as a user that cannot get there
     ├── SocketPathTooLong        the operating system's limit is 107 bytes
     └── ServerStartFailed        Postgres ended before it answered
 
@@ -145,7 +145,7 @@ class DatabaseClosed(InvalidInput):
 
 
 class DatabaseError(HoldfastError):
-    """Postgres said no, or said nothing. `sqlstate` is its code, when it gave one."""
+    """Postgres refused, or did not answer. `sqlstate` is its code, if it gave one."""
 
     def __init__(self, message: str, *, sqlstate: str | None = None) -> None:
         self.sqlstate = sqlstate
@@ -171,7 +171,7 @@ class PoolTimeout(DatabaseError):
 
 
 class Conflict(DatabaseError):
-    """Lost against another transaction and was rolled back: may be tried again."""
+    """Another transaction won, and this one was rolled back: repeat it."""
 
 
 class ServerUnable(DatabaseError):
@@ -181,8 +181,8 @@ class ServerUnable(DatabaseError):
 
 
 class StatementFailed(DatabaseError):
-    """Postgres refused the statement: trying again will not help before somebody changes something, such as
-    a right or the schema.
+    """Postgres refused the statement: trying again does not help before something is changed, such as a right
+    or the schema.
     """
 
 
@@ -299,7 +299,7 @@ class EventTimeout(HoldfastError, TimeoutError):
 
 
 class FlowDiverged(HoldfastError):
-    """Parked until somebody looks: the code was changed, or it decides by something that was not recorded."""
+    """Parked for an operator: the code was changed, or it decides by something that was not recorded."""
 
     def __init__(
         self, problem: str, *, recorded: Sequence[str], taken: Sequence[str], advice: str | None = None

@@ -1,4 +1,4 @@
-"""A handle on one job: its id, where it stands, and its result when it has one."""
+"""A handle on one job: its id, its status, and its result when it has one."""
 
 import asyncio
 import json
@@ -51,8 +51,8 @@ class JobStatus:
 
 
 class Handle(LightValue, Generic[R], frozen=True, gc=True):
-    """What `enqueue` gives back. `is_new` is False when an active job with the same key stands for it, and of
-    a job that was known before.
+    """What `enqueue` returns. `is_new` is False if an active job with the same unique key stands for it, and
+    for a handle that was made from an id.
     """
 
     _app: "App"
@@ -70,8 +70,8 @@ class Handle(LightValue, Generic[R], frozen=True, gc=True):
         return _status(self.id, self._app.run_sync(find(self._app.schema, self.id)))
 
     async def result(self, timeout: str | timedelta | None = None) -> R:  # noqa: ASYNC109  # a length, not a scope
-        """Wait for the job's end and give its result. Raises JobEnded if it ended otherwise, ResultTimeout if
-        it has not ended in time.
+        """Wait until the job has ended, and return its result. Raises JobEnded if it failed, was cancelled or
+        expired, and ResultTimeout if it has not ended in time.
         """
         limit, found = _limit(timeout), list[Found]()
         for wait in _waits(limit):
@@ -85,7 +85,7 @@ class Handle(LightValue, Generic[R], frozen=True, gc=True):
         raise result_timeout(found[0], compact(limit or timedelta()), service)
 
     def result_sync(self, timeout: str | timedelta | None = None) -> R:
-        """The same, blocking. Not for coroutines: the job may be one of the event loop that would wait."""
+        """The same, blocking. Not for coroutines: the job may need the event loop that this would block."""
         _refuse_on_a_loop()
         limit, found = _limit(timeout), list[Found]()
         for wait in _waits(limit):
@@ -164,8 +164,8 @@ def _limit(timeout: str | timedelta | None) -> timedelta | None:
 
 
 def _waits(limit: timedelta | None) -> Iterator[float]:
-    """Growing waits: a job that ends soon is seen soon, one that takes hours is not asked after all day. One
-    more question when time is up: a wait of nothing tells what has ended already. No end without a limit.
+    """Growing waits: the end of a short job is seen soon, and a job of hours is not polled all day. One more
+    look when time is up: a timeout of zero returns a result that is there already. No end without a limit.
     """
     began = time.monotonic()
     left, wait = math.inf, 0.005

@@ -1,4 +1,4 @@
-"""A kind of job as its author sees it: a function that can be enqueued, typed by its own signature."""
+"""A kind of job as its author sees it: a function that can be enqueued, typed by its signature."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
@@ -41,7 +41,7 @@ class Call(LightValue, Generic[R_co], frozen=True, gc=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Options:
-    """What one enqueue asks for beyond its arguments; None where the kind's own choice stands."""
+    """What one enqueue asks for beside its arguments; None where the kind's own option applies."""
 
     conn: object = None
     delay: Length | None = None
@@ -70,7 +70,7 @@ class Options:
         _check_tags(self.tags)
 
     def policy(self, own: Policy) -> Policy:
-        """The kind's policy with what was asked for here."""
+        """The kind's policy, changed by these options."""
         changes: dict[str, Any] = {}
         if self.priority is not None:
             changes["priority"] = self.priority
@@ -88,12 +88,12 @@ class Options:
 
     @property
     def is_plain(self) -> bool:
-        """Whether a job with these is due at once, for ever, and need not be unique."""
+        """Whether a job with these is due at once, has no deadline and no unique key."""
         return self.delay is None and self.at is None and self.deadline is None and self.unique is None
 
     def template(self, policy: Policy) -> NewJob:
-        """A job with all of these but its arguments, and the key that may come of them. Checked by being
-        made: what is wrong is told where it was written, and not when a job is enqueued.
+        """A job with all of these options, without its arguments and a unique key made of them. Making it
+        checks the options, so `using(…)` raises, and not the enqueue after it.
         """
         is_moment = isinstance(self.deadline, datetime)
         return NewJob(
@@ -141,7 +141,7 @@ class Using(Generic[P, R]):
     options: Options
     policy: Policy = field(init=False)
     template: NewJob | None = field(init=False)
-    """What every job with these options has; None where that is nothing but its policy."""
+    """What every job with these options has; None if that is only its policy."""
 
     def __post_init__(self) -> None:
         retry = self.options.retry
@@ -151,7 +151,7 @@ class Using(Generic[P, R]):
             )
         policy = self.options.policy(self.kind.policy)
         if not isinstance(self.options.unique, str | bool | None):
-            # Asked for only now: a function may be decorated before all of its annotations can be read.
+            # Only now: a function may be decorated before all of its annotations can be read.
             check_unique(self.options.unique, kind=self.kind.name, parameters=self.kind.signature.names)
         object.__setattr__(self, "policy", policy)
         object.__setattr__(self, "template", None if self.options.is_plain else self.options.template(policy))
@@ -230,7 +230,7 @@ class Job(Generic[P, R]):
         return self.app._enqueue_sync(self._plain._call(*args, **kwargs), None)  # noqa: SLF001  # its face
 
     def handle(self, job: int) -> Handle[R]:
-        """A handle on a job of this kind that is known by its id. Nothing is asked before you do."""
+        """A handle on a job of this kind, by its id. Nothing is read before you ask for status or result."""
         check_ids([job])
         return Handle(self.app, self.kind.signature, job, is_new=False)
 
@@ -252,9 +252,10 @@ class Job(Generic[P, R]):
     ) -> Using[P, R]:
         """The same job with options.
 
-        conn: your own connection or session, whose transaction decides. delay, at: run later. unique: a key,
-        names of arguments, or True; on_conflict: existing, raise or replace. deadline: final unless done by
-        then. timeout: of one attempt. keep: how long it is kept after its end, "0s" to forget it at once.
+        conn: your own connection or session; the job exists if its transaction commits. delay, at: run later.
+        unique: a key, names of arguments, or True; on_conflict: existing, raise or replace. deadline: the job
+        expires unless it has ended by then. timeout: of one attempt. keep: how long it is kept after its end,
+        "0s" to delete it at once.
         """
         options = Options(
             conn=conn,

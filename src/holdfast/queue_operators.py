@@ -95,8 +95,8 @@ class QueueOperators:
     async def list(
         self, *, after: QueueStatus | None = None, limit: int = 1_000, conn: object = None
     ) -> Queues:
-        """Those that are paused, are served or have jobs, by name; the next page begins `after` the last of
-        this one. Of a queue whose jobs are all delayed it knows only if one is among the next 1,000.
+        """Queues that are paused, are served or have jobs, by name. `after`: the last queue of the page
+        before this one. A queue with only delayed jobs is listed if one of them is among the next 1,000 due.
         """
         return await self._connections.hold(self._list(after, limit), conn)
 

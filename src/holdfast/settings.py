@@ -1,4 +1,4 @@
-"""What an App is made with, read once: where its database is, how it is reached, and who hears of events.
+"""The arguments of an App, checked once: where its database is, how to reach it, and who reads its events.
 The environment is read at the first use, never at import.
 """
 
@@ -20,7 +20,7 @@ _EMBEDDED = "embedded"
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """A database that somebody runs."""
+    """A server that you run yourself."""
 
     dsn: Dsn
 
@@ -36,7 +36,7 @@ Target = Server | Embedded
 
 
 def read_target(given: object) -> Target:
-    """What was given, else the environment's. Nothing at all is an error: a forgotten variable must never put
+    """What the App was given, else HOLDFAST_DSN. Neither is an error: a forgotten variable must never put
     payments on a container's disk.
     """
     text = given if given is not None else os.environ.get(VARIABLE)
@@ -45,7 +45,7 @@ def read_target(given: object) -> Target:
             f"no database was named: set {VARIABLE} (such as postgresql://user@host/database), or write "
             'App("embedded") for a private server in ./.holdfast'
         )
-    if not isinstance(text, str):  # not repeated, as it may hold a password all the same
+    if not isinstance(text, str):  # not repeated: it may hold a password
         raise InvalidConnectionString(
             f"the connection string is of type {type(text).__name__}: give text such as "
             "postgresql://user@host/database"
@@ -72,7 +72,7 @@ def read_pool(options: object) -> PoolOptions:
 
 
 def read_slots(slots: object) -> dict[str, int]:
-    """How many jobs of a queue may run at once in a worker, without choosing the queues that it serves."""
+    """How many jobs of a queue run at once in a worker. Does not choose the queues that it serves."""
     if slots is None:
         return {}
     if not isinstance(slots, Mapping):

@@ -1,4 +1,4 @@
-"""An App on a fresh database, and someone else who sees what it has committed."""
+"""An App on a fresh database, and another session that sees what it has committed."""
 
 from collections.abc import AsyncIterator, Iterator
 

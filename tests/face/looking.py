@@ -1,4 +1,4 @@
-"""What somebody with psql sees of the jobs, and hears of them."""
+"""What a psql session beside the App sees of its jobs, and the notifications that it hears."""
 
 from dataclasses import dataclass
 from typing import Any

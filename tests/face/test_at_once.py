@@ -47,7 +47,7 @@ async def test_a_job_that_postgres_refuses_takes_no_other_with_it(dsn: str, obse
     assert asked(observer, JOBS) == 3
 
 
-async def test_who_is_cancelled_before_his_batch_is_sent_has_enqueued_nothing(
+async def test_a_caller_cancelled_before_its_batch_is_sent_has_enqueued_nothing(
     dsn: str, observer: Observer
 ) -> None:
     async with Database(dsn) as database:
@@ -60,7 +60,7 @@ async def test_who_is_cancelled_before_his_batch_is_sent_has_enqueued_nothing(
     assert asked(observer, JOBS) == 2
 
 
-async def test_who_is_cancelled_while_his_own_is_sent_leaves_the_others_to_be_written(
+async def test_a_caller_cancelled_while_its_job_is_sent_leaves_the_others_to_be_written(
     dsn: str, observer: Observer
 ) -> None:
     async with Database(dsn) as database:
@@ -74,7 +74,7 @@ async def test_who_is_cancelled_while_his_own_is_sent_leaves_the_others_to_be_wr
     assert asked(observer, JOBS) in (3, 4)
 
 
-async def test_nobody_waits_for_a_unique_key_that_somebody_else_holds(
+async def test_no_enqueue_waits_for_a_unique_key_that_another_transaction_holds(
     app: App, dsn: str, observer: Observer
 ) -> None:
     @app.job

@@ -98,7 +98,7 @@ def test_every_option_is_documented_with_its_default(
 
 
 def default_of(parameter: inspect.Parameter, function: Callable[..., Any]) -> object:
-    """A dataclass makes some of its defaults anew each time."""
+    """A dataclass makes some of its defaults each time."""
     return getattr(function(), parameter.name) if is_dataclass(function) else parameter.default
 
 

@@ -1,5 +1,5 @@
 """Gathers single writes into batches: while one statement is under way, the next batch gathers. So a lone
-caller waits for nobody, and a thousand callers share a commit.
+caller does not wait, and a thousand callers share a commit.
 """
 
 import asyncio

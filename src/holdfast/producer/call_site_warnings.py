@@ -1,4 +1,4 @@
-"""Warnings that name the line of the user's own code: Python shows each of them once for each line."""
+"""Warnings that name a line of the user's code. Python shows each of them once for each line."""
 
 import asyncio
 import sys
@@ -16,8 +16,8 @@ _OURS = str(Path(__file__).parents[1])
 def warn_at_call_site(
     message: str, category: type[Warning], *, otherwise: Callable[..., Any] | None = None
 ) -> None:
-    """At the nearest line that is neither ours nor the event loop's. A coroutine of ours that was made into a
-    task has no such line: then at `otherwise`, a function of the user's.
+    """Warn at the nearest line that is neither Holdfast's nor the event loop's. A coroutine of Holdfast's
+    that was made a task has no such line: then at `otherwise`, a function of the user's.
     """
     frame = _call_site()
     if frame is not None:
