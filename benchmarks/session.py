@@ -13,6 +13,7 @@ from holdfast.postgres.conversation import Conversation, hold_blocking
 from holdfast.postgres.schema import Schema
 from holdfast.postgres.statement import Statement
 from holdfast.storage import jobs, runs, workers
+from holdfast.storage.runs import Retention
 from holdfast.storage.session import plan_as_written
 
 T = TypeVar("T")
@@ -83,6 +84,7 @@ class Session:
             runs.settle(
                 SCHEMA,
                 [runs.Settlement(worker, row.job, row.run, DONE) for row in claimed if row.job is not None],
+                retention=Retention(),
             )
         )
 

@@ -36,11 +36,20 @@ from holdfast.producer.bulk_enqueuer import BulkEnqueuer, conflict_choices, only
 from holdfast.queue_operators import QueueOperators
 from holdfast.schedules.api import Schedules
 from holdfast.schedules.declarer import Declarer
-from holdfast.settings import read_pool, read_readers, read_schema, read_slots, read_switch, read_target
+from holdfast.settings import (
+    read_pool,
+    read_readers,
+    read_retention,
+    read_schema,
+    read_slots,
+    read_switch,
+    read_target,
+)
 from holdfast.stop_signals import stopping_a_program
 from holdfast.storage.flows import emit
 from holdfast.storage.jobs import Enqueued, enqueue_many
 from holdfast.storage.operators import cancel
+from holdfast.storage.runs import Retention
 from holdfast.telemetry.events import Reader
 from holdfast.worker.cancel_log import log_cancelled
 from holdfast.worker.extras import Extras
@@ -81,6 +90,7 @@ class App(Decorators):
         on_expired: ErrorHook | None = None,
         on_cancelled: ErrorHook | None = None,
         slots: Mapping[str, int] | None = None,
+        retention: Retention | None = None,
         readers: Sequence[Reader] = (),
         require_conn: bool = False,
     ) -> None:
@@ -92,6 +102,7 @@ class App(Decorators):
         self.schema = read_schema(schema)
         self.readers = read_readers(readers)
         self.slots = read_slots(slots)
+        self._retention = read_retention(retention)
         self._is_conn_required = read_switch("require_conn", require_conn)
         self._connections = AppConnections(dsn, self.schema, read_pool(pool))
         self._left_behind: dict[int, float] = {}
@@ -99,12 +110,13 @@ class App(Decorators):
         self.flows = FlowOperators(
             self.schema,
             self._connections,
-            lambda: [kind.name for kind in self.kinds.values() if kind.style in ("flow", "machine")],
+            lambda: [kind.name for kind in self.declared_kinds.values() if kind.style in ("flow", "machine")],
+            lambda: self._keeping,
         )
         self.queues = QueueOperators(
             self.schema,
             self._connections,
-            lambda: {*self.slots, *(kind.policy.queue for kind in self.kinds.values())},
+            lambda: {*self.slots, *(kind.policy.queue for kind in self.declared_kinds.values())},
         )
         self.dead = DeadLetterOperators(self.schema, self._connections)
         self.schedules = Schedules(self.schema, self._connections, self._check_scheduled)
@@ -161,7 +173,7 @@ class App(Decorators):
                 "this app has require_conn=True: pass conn=…, write inside of app.using(conn=…), or pass "
                 "conn=OWN_TRANSACTION to commit it by itself"
             )
-        warn_if_outside_transaction(self.kinds)
+        warn_if_outside_transaction(self.declared_kinds)
 
     def _own(self, calls: object) -> Iterator[Call[Any]]:
         """The calls, checked: a call of another app may belong to another database."""
@@ -179,7 +191,7 @@ class App(Decorators):
             )
 
     def _is_own(self, call: object) -> TypeGuard[Call[Any]]:
-        return type(call) is Call and self.kinds.get(call.kind.name) is call.kind
+        return type(call) is Call and self.declared_kinds.get(call.kind.name) is call.kind
 
     async def _enqueue(self, call: Call[R], conn: object) -> Handle[R]:
         conn = self._connection_for(conn)
@@ -214,12 +226,26 @@ class App(Decorators):
         """The same, blocking."""
         return self._connections.opened_blocking().database.run(statement)
 
+    @property
+    def _keeping(self) -> Retention:
+        """How long jobs that this app cancels are kept: as given to it, or to a worker that it has run."""
+        return Retention() if self._retention is None else self._retention
+
+    def _cancelling(self, jobs: Sequence[int], reason: str) -> Conversation[dict[int, str]]:
+        return cancel(
+            self.schema,
+            jobs,
+            retention=self._keeping,
+            reason=reason,
+            on_ended=partial(log_cancelled, reason),
+        )
+
     async def cancel(
         self, jobs: Sequence[int], *, reason: str = "cancelled on request", conn: object = None
     ) -> dict[int, str]:
         """End waiting jobs, ask running ones to end. For each: cancelled, requested, final, unknown, busy."""
         conn = self._connections.chosen(conn)
-        asked = cancel(self.schema, jobs, reason=reason, on_ended=partial(log_cancelled, reason))
+        asked = self._cancelling(jobs, reason)
         if conn is not None:
             return await hold(asked, lambda statement: run_on(conn, statement))
         return await hold(asked, (await self._connections.opened()).database.run)
@@ -229,7 +255,7 @@ class App(Decorators):
     ) -> dict[int, str]:
         """The same, blocking."""
         conn = self._connections.chosen(conn)
-        asked = cancel(self.schema, jobs, reason=reason, on_ended=partial(log_cancelled, reason))
+        asked = self._cancelling(jobs, reason)
         if conn is not None:
             return hold_blocking(asked, lambda statement: run_on_blocking(conn, statement))
         return hold_blocking(asked, self._connections.opened_blocking().database.run)
@@ -330,27 +356,29 @@ class App(Decorators):
         from holdfast.telemetry.log import log_event
 
         self.check()
-        if not self.kinds:
+        if not self.declared_kinds:
             raise InvalidInput(
                 "this app has no jobs: decorate a function with @app.job, and import its module"
             )
         chosen = self._worker_options(queues, slots, grace) if options is None else options
+        if self._retention is None:
+            self._retention = chosen.retention
         for remark in remarks(chosen.queues, self.own_queues, self.slots, slots or {}):
             _log.warning("%s", remark)
         return Worker(
             await asyncio.to_thread(self._connections.dsn),
-            self.kinds,
+            self.declared_kinds,
             chosen,
             schema=self.schema,
             emitter=Emitter(log_event, *self.readers),
             version=__version__,
-            extras=self._extras(),
+            extras=self._extras(chosen.retention),
             left_behind=self._left_behind,
             availability=self._connections.availability,
             nearby=self._connections.nearby,
         )
 
-    def _extras(self) -> Extras:
+    def _extras(self, retention: Retention) -> Extras:
         """What schedules and flows need of a worker: every leader plans and wakes all of them, each process
         declares its own schedules.
         """
@@ -360,13 +388,13 @@ class App(Decorators):
             services=lambda database, handlers, emitter: (
                 [Declarer(database, handlers, self.schema, emitter, declared)] if declared else []
             ),
-            callers=lambda *from_worker: callers_for(self.schema, *from_worker),
+            callers=lambda *from_worker: callers_for(self.schema, retention, *from_worker),
         )
 
     @property
     def own_queues(self) -> list[str]:
         """The queues that this app's jobs are declared with."""
-        return list(dict.fromkeys(kind.policy.queue for kind in self.kinds.values()))
+        return list(dict.fromkeys(kind.policy.queue for kind in self.declared_kinds.values()))
 
     def _worker_options(
         self, queues: QueuesAsked | None, slots: Mapping[str, int] | None, grace: Length | None
@@ -374,6 +402,7 @@ class App(Decorators):
         return WorkerOptions(
             queues=read_queues(self.own_queues if queues is None else queues, self.slots | read_slots(slots)),
             grace="30s" if grace is None else grace,
+            retention=self._keeping,
         )
 
     async def migrate(self) -> int:

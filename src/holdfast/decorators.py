@@ -70,7 +70,7 @@ class Decorators:
     """The part of an App that declares kinds of jobs and schedules. Opens nothing."""
 
     def __init__(self, hooks: Hooks) -> None:
-        self.kinds: dict[str, Kind] = {}
+        self.declared_kinds: dict[str, Kind] = {}
         self.declared: dict[str, Declared] = {}
         self._hooks = hooks
 
@@ -265,13 +265,13 @@ class Decorators:
         return make if machine is None else make(machine)
 
     def _add(self, kind: Kind) -> Job[..., Any]:
-        if kind.name in self.kinds:
-            known = self.kinds[kind.name].function
+        if kind.name in self.declared_kinds:
+            known = self.declared_kinds[kind.name].function
             raise InvalidInput(
                 f'two jobs are called "{kind.name}": {_place(known)} and {_place(kind.function)}; '
                 "give one of them name=…"
             )
-        self.kinds[kind.name] = kind
+        self.declared_kinds[kind.name] = kind
         return Job(cast("App", self), kind)
 
     def schedule(
@@ -298,7 +298,7 @@ class Decorators:
         kept = duration(history, name="history")
 
         def declare(job: J) -> J:
-            if not isinstance(job, Job) or self.kinds.get(job.name) is not job.kind:
+            if not isinstance(job, Job) or self.declared_kinds.get(job.name) is not job.kind:
                 raise InvalidInput(f"{job!r} is no job of this app: @app.schedule goes above @app.job")
             called = job.name if name is None else name
             if called in self.declared:
@@ -320,7 +320,7 @@ class Decorators:
         """Resolve every annotation, and check that child processes can import what they need. A worker calls
         it when it starts; call it in your own tests, too.
         """
-        for kind in self.kinds.values():
+        for kind in self.declared_kinds.values():
             kind.signature.resolve()
             if kind.style == "flow" and not kind.signature.takes_context:
                 raise InvalidInput(

@@ -11,6 +11,7 @@ from holdfast.postgres.dsn import Dsn
 from holdfast.postgres.embedded.layout import DEFAULT_DIRECTORY
 from holdfast.postgres.options import PoolOptions
 from holdfast.postgres.schema import Schema
+from holdfast.storage.runs import Retention
 from holdfast.telemetry.events import Reader
 from holdfast.worker.options import WorkerOptions
 
@@ -78,6 +79,11 @@ def read_slots(slots: object) -> dict[str, int]:
     if not isinstance(slots, Mapping):
         raise InvalidInput(f'slots is {slots!r}: give how many jobs of a queue run at once, {{"pdf": 2}}')
     return dict(WorkerOptions(queues=slots).queues) if slots else {}
+
+
+def read_retention(retention: Retention | None) -> Retention | None:
+    """How long ended jobs are kept; None: not said here."""
+    return None if retention is None else WorkerOptions(retention=retention).retention
 
 
 def read_readers(readers: object) -> tuple[Reader, ...]:

@@ -6,7 +6,8 @@ import pytest
 
 from acceptance.books import Books
 from acceptance.inside import NO_MORE, noting
-from holdfast import App, Cancel, Context, Retention, WorkerOptions
+from holdfast import App, Beats, Cancel, Context, Flow, Retention, WorkerOptions
+from holdfast.domain.duration import duration
 from holdfast.leader_chores import LEADER_CHORES
 from holdfast.schedules.declarer import TEND
 from support.waiting import until
@@ -66,6 +67,62 @@ async def test_finished_jobs_are_kept_for_as_long_as_the_worker_was_told(dsn: st
             "cancelled": {3 * HOUR},
             "expired": {3 * HOUR},
         }
+
+
+async def lease_unheard_of(app: App, books: Books) -> None:
+    """A job that is to be cancelled, claimed for the one worker by a claim whose reply was lost."""
+
+    @app.job
+    async def work() -> None: ...
+
+    job = await work.using(delay="1h").enqueue()
+    books.run("delete from holdfast.scheduled")
+    books.run(
+        "insert into holdfast.lease (worker, job, run, started_at, timeout_at, attempt, cancel_requested_at)"
+        f" select id, {job.id}, nextval('holdfast.run'), now(), now() + interval '1 hour', 1, now()"
+        "   from holdfast.worker"
+    )
+
+
+@pytest.mark.requirement("S4.22")
+@pytest.mark.parametrize("beat", ["100ms", "10s"], ids=["by the lease keeper", "when the worker stops"])
+async def test_a_lost_claim_that_ends_is_kept_for_as_long_as_the_worker_was_told(
+    dsn: str, books: Books, beat: str
+) -> None:
+    beats = Beats(interval=duration(beat), lease=timedelta(seconds=30))
+    options = WorkerOptions(retention=Retention(other=3 * HOUR), beats=beats)
+    async with App(dsn) as app:
+
+        @app.job
+        async def other() -> None: ...
+
+        async with app.worker(options=options):
+            await lease_unheard_of(app, books)
+            if beat == "100ms":
+                await books.all_finished(1)
+        assert books.run(KEPT) == [("cancelled", 3 * HOUR)]
+
+
+@pytest.mark.requirement("S4.22")
+@pytest.mark.parametrize("is_told", [True, False], ids=["as the app was told", "as its worker was told"])
+async def test_cancelled_jobs_are_kept_for_as_long_as_the_app_or_its_worker_was_told(
+    dsn: str, books: Books, is_told: bool
+) -> None:
+    ours = Retention(other=3 * HOUR)
+    async with App(dsn, retention=ours if is_told else None) as app:
+
+        @app.job
+        async def work() -> None: ...
+
+        @app.flow
+        async def order(flow: Flow) -> None: ...
+
+        if not is_told:
+            async with app.worker(options=WorkerOptions(retention=ours)):
+                pass
+        await app.cancel([(await work.enqueue()).id])
+        await app.flows.cancel((await order.enqueue()).id)
+        assert books.run(KEPT) == [("cancelled", 3 * HOUR), ("cancelled", 3 * HOUR)]
 
 
 @pytest.mark.requirement("S3.7")

@@ -12,6 +12,7 @@ from acceptance.locks import held_up
 from holdfast import App, Context, Retry
 from holdfast.errors import LeaseLost
 from holdfast.storage import chores
+from holdfast.storage.runs import Retention
 from support.engine import SCHEMA, Engine
 from support.waiting import until
 
@@ -23,7 +24,9 @@ def take_away(dsn: str) -> None:
     """All runs, as a leader elsewhere would take them that finds them overdue."""
     tomorrow = datetime.now(UTC) + timedelta(days=1)
     with Engine.on(dsn, now=None) as engine:
-        taken = engine.hold(chores.rescue_overdue(SCHEMA, luck=0, grace=timedelta(), now=tomorrow))
+        taken = engine.hold(
+            chores.rescue_overdue(SCHEMA, luck=0, grace=timedelta(), now=tomorrow, retention=Retention())
+        )
         assert taken
         engine.connection.execute("update holdfast.scheduled set run_at = now() + interval '1 hour'")
 

@@ -12,6 +12,7 @@ from holdfast import App, Context
 from holdfast.postgres.blocking_database import BlockingDatabase
 from holdfast.postgres.conversation import hold_blocking
 from holdfast.storage.chores import rescue_overdue
+from holdfast.storage.runs import Retention
 from support.engine import SCHEMA
 from support.waiting import until
 
@@ -68,7 +69,7 @@ async def test_a_run_that_was_taken_away_is_not_followed_by_another_beside_its_t
 
                 def take_away() -> bool:
                     with database.transaction() as transaction:
-                        overdue = rescue_overdue(SCHEMA, luck=0.0, grace=timedelta())
+                        overdue = rescue_overdue(SCHEMA, luck=0.0, grace=timedelta(), retention=Retention())
                         return bool(hold_blocking(overdue, transaction.run))
 
                 await until(take_away, "it is taken away")

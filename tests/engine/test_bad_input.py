@@ -15,7 +15,7 @@ from holdfast.domain.job import NewJob, Policy, args_json
 from holdfast.domain.transition import CompleteJob, FailJob, RetryJob
 from holdfast.errors import InvalidInput
 from holdfast.storage import jobs, operators
-from holdfast.storage.runs import Saving, Settlement, settle
+from holdfast.storage.runs import Retention, Saving, Settlement, settle
 from support.engine import SCHEMA, Engine
 
 A_DAY = timedelta(days=1)
@@ -191,7 +191,7 @@ OPERATORS: list[tuple[Any, str]] = [
     (lambda: operators.purge_dead(SCHEMA, jobs=[2**63]), "is no job id"),
     (lambda: operators.find(SCHEMA, 2**63), "is no job id"),
     (lambda: operators.history(SCHEMA, 2**70), "is no job id"),
-    (lambda: next(operators.cancel(SCHEMA, [1, -(2**64)])), "is no job id"),
+    (lambda: next(operators.cancel(SCHEMA, [1, -(2**64)], retention=Retention())), "is no job id"),
     (lambda: next(operators.reprioritise(SCHEMA, [1], priority=10)), "priority is 10"),
     (lambda: next(operators.retry_dead(SCHEMA, [2**63])), "is no job id"),
 ]
@@ -257,7 +257,7 @@ def test_any_other_hand_written_row_is_run_like_its_neighbours(dsn: str, column:
             claimed = engine.claim(worker)
             assert {row.job for row in claimed} == {first, odd, last}
             settlements = [Settlement(worker, row.job or 0, row.run, transition) for row in claimed]
-            answers = engine.run(settle(SCHEMA, settlements, now=engine.now))
+            answers = engine.run(settle(SCHEMA, settlements, now=engine.now, retention=Retention()))
             assert [answer.answer for answer in answers] == ["settled"] * 3
 
 

@@ -24,6 +24,7 @@ from holdfast.domain.transition import (
     decide,
 )
 from holdfast.storage import chores, operators, runs, workers
+from holdfast.storage.runs import Retention
 from support.engine import SCHEMA, Engine
 
 JOB = timedelta(seconds=1)
@@ -40,7 +41,7 @@ def settled(engine: Engine, worker: int, transitions: list[Any]) -> list[operato
         runs.Settlement(worker, row.job or 0, row.run, transition)
         for row, transition in zip(claimed, asked, strict=True)
     ]
-    answers = engine.run(runs.settle(SCHEMA, settlements, now=engine.now))
+    answers = engine.run(runs.settle(SCHEMA, settlements, now=engine.now, retention=Retention()))
     assert [row.answer for row in answers] == ["settled"] * len(asked)
     first, *found, last = [engine.find(row.job or 0) for row in claimed]
     assert (first and first.result, last and last.result) == ("1", "2")
@@ -158,7 +159,7 @@ def test_a_run_that_is_settled_twice_in_one_batch_counts_once(dsn: str) -> None:
             runs.Settlement(worker, one.job or 0, one.run, FailJob(Failure("second"))),
             runs.Settlement(worker, other.job or 0, other.run, CompleteJob(None, None)),
         ]
-        answers = engine.run(runs.settle(SCHEMA, twice, now=engine.now))
+        answers = engine.run(runs.settle(SCHEMA, twice, now=engine.now, retention=Retention()))
         assert sorted((row.job, row.answer) for row in answers) == [
             (one.job, "settled"),
             (other.job, "settled"),
@@ -188,7 +189,7 @@ def test_a_backoff_written_by_hand_as_garbage_stops_no_rescue(dsn: str) -> None:
         engine.claim(engine.worker(), limit=100)
         engine.pass_time(workers.LEASE * 2)
         engine.run(workers.mark_lost(SCHEMA, now=engine.now))
-        rescued = engine.hold(chores.rescue(SCHEMA, luck=0.5, now=engine.now))
+        rescued = engine.hold(chores.rescue(SCHEMA, luck=0.5, now=engine.now, retention=Retention()))
         assert [taken.settled.outcome for taken in rescued] == ["retried"] * len(found)
         assert {engine.state(job) for job in found} == {"scheduled"}
 
@@ -217,7 +218,7 @@ def test_a_scheduled_row_whose_job_is_gone_is_swept_by_promote_and_by_expire(dsn
         forget(engine, late[0])
         engine.pass_time(5 * JOB)
         engine.one(chores.promote(SCHEMA, now=engine.now))
-        assert engine.one(chores.expire(SCHEMA, now=engine.now)).moved == 1
+        assert engine.one(chores.expire(SCHEMA, now=engine.now, retention=Retention())).moved == 1
         assert (engine.state(there), engine.state(late[1])) == ("ready", "expired")
         assert engine.connection.execute("select count(*) from holdfast.scheduled").fetchone() == (0,)
 
@@ -235,7 +236,7 @@ def test_a_run_whose_job_is_gone_ends_and_the_others_are_settled(
         claimed = engine.claim(worker)
         forget(engine, gone)
         settlements = [runs.Settlement(worker, row.job or 0, row.run, transition) for row in claimed]
-        answers = engine.run(runs.settle(SCHEMA, settlements, now=engine.now))
+        answers = engine.run(runs.settle(SCHEMA, settlements, now=engine.now, retention=Retention()))
         assert {row.job: row.answer for row in answers} == {
             gone: answer,
             there: "settled",
@@ -258,10 +259,10 @@ def test_a_lease_whose_job_is_gone_is_swept_by_rescue(dsn: str, is_overdue: bool
         forget(engine, gone)
         engine.pass_time(timedelta(hours=2))
         if is_overdue:
-            chore = chores.rescue_overdue(SCHEMA, luck=0, grace=JOB, now=engine.now)
+            chore = chores.rescue_overdue(SCHEMA, luck=0, grace=JOB, now=engine.now, retention=Retention())
         else:
             engine.run(workers.mark_lost(SCHEMA, now=engine.now))
-            chore = chores.rescue(SCHEMA, luck=0, now=engine.now)
+            chore = chores.rescue(SCHEMA, luck=0, now=engine.now, retention=Retention())
         answers = [taken.settled for taken in engine.hold(chore)]
         assert {row.job: row.answer for row in answers} == {gone: "lost", there: "settled"}
         assert engine.state(there) == "scheduled"

@@ -9,6 +9,7 @@ from holdfast.domain.failure import Failure
 from holdfast.domain.job import Policy
 from holdfast.domain.transition import CompleteJob, FailJob, ReleaseJob, RetryJob
 from holdfast.storage import chores, operators, runs, workers
+from holdfast.storage.runs import Retention
 from support.engine import SCHEMA, START, Engine
 
 A_MINUTE = timedelta(minutes=1)
@@ -109,9 +110,9 @@ def test_only_what_is_ready_can_be_claimed(engine: Engine, state: str) -> None:
     job = engine.enqueue(deadline_at=START + A_MINUTE)
     if state == "expired":
         engine.pass_time(A_MINUTE)
-        engine.one(chores.expire(SCHEMA, now=engine.now))
+        engine.one(chores.expire(SCHEMA, now=engine.now, retention=Retention()))
     elif state == "cancelled":
-        engine.hold(operators.cancel(SCHEMA, [job], now=engine.now))
+        engine.hold(operators.cancel(SCHEMA, [job], now=engine.now, retention=Retention()))
     else:
         [claimed] = engine.claim(worker)
         settled = {
@@ -197,7 +198,7 @@ def test_a_job_is_hidden_while_its_lease_lives_and_comes_back_when_it_has_expire
     assert engine.run(workers.mark_lost(SCHEMA, now=engine.now)) == []  # at the very moment it still lives
     engine.pass_time(timedelta(microseconds=1))
     assert engine.run(workers.mark_lost(SCHEMA, now=engine.now)) == [worker]
-    engine.hold(chores.rescue(SCHEMA, luck=0.5, now=engine.now))
+    engine.hold(chores.rescue(SCHEMA, luck=0.5, now=engine.now, retention=Retention()))
     engine.pass_time(A_MINUTE)
     engine.one(chores.promote(SCHEMA, now=engine.now))
     other = engine.worker()

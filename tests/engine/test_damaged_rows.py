@@ -11,6 +11,7 @@ import pytest
 from holdfast import App, WorkerOptions
 from holdfast.domain.transition import CompleteJob
 from holdfast.storage import chores, workers
+from holdfast.storage.runs import Retention
 from holdfast.worker.lease_keeper import Beats
 from support.damage import Turns, damage, damages, failing_chores, turns
 from support.engine import SCHEMA, Engine
@@ -110,7 +111,7 @@ async def test_damaged_rows_stop_no_sound_job_and_no_chore(
             async with app.worker():
                 await until_ended(engine, sound)
                 # What a worker or a leader does only now and then.
-                engine.hold(chores.rescue_overdue(SCHEMA, luck=0.5, grace=timedelta()))
+                engine.hold(chores.rescue_overdue(SCHEMA, luck=0.5, grace=timedelta(), retention=Retention()))
                 engine.run(chores.prune(SCHEMA))
                 engine.run(chores.fold(SCHEMA))
                 engine.run(workers.forget_lost(SCHEMA, keep=timedelta()))
@@ -210,7 +211,7 @@ def test_a_lease_of_a_job_that_ended_is_swept_by_rescue(dsn: str) -> None:
         )
         engine.pass_time(workers.LEASE * 2)
         engine.run(workers.mark_lost(SCHEMA, now=engine.now))
-        rescued = engine.hold(chores.rescue(SCHEMA, luck=0.5, now=engine.now))
+        rescued = engine.hold(chores.rescue(SCHEMA, luck=0.5, now=engine.now, retention=Retention()))
         assert [(taken.settled.job, taken.settled.outcome) for taken in rescued] == [
             (job, None),
             (other, "retried"),

@@ -10,6 +10,7 @@ from holdfast.domain.failure import Failure
 from holdfast.domain.job import Policy
 from holdfast.domain.transition import CompleteJob, FailJob
 from holdfast.storage import chores, operators, runs
+from holdfast.storage.runs import Retention
 from support.engine import SCHEMA, START, Engine
 
 A_MINUTE = timedelta(minutes=1)
@@ -106,7 +107,7 @@ def test_a_job_that_was_resumed_behind_its_deadline_is_expired_and_not_run(engin
     engine.pass_time(A_MINUTE)
     assert engine.hold(operators.retry_dead(SCHEMA, [job], now=engine.now)) == {job: "retried"}
     assert engine.claim(engine.worker()) == []
-    assert engine.one(chores.expire(SCHEMA, now=engine.now)).moved == 1
+    assert engine.one(chores.expire(SCHEMA, now=engine.now, retention=Retention())).moved == 1
     assert engine.state(job) == "expired"
 
 

@@ -30,6 +30,7 @@ from holdfast.postgres.schema import Schema
 from holdfast.storage import jobs, runs
 from holdfast.storage.fit import check_fit
 from holdfast.storage.migrations import known_version
+from holdfast.storage.runs import Retention
 from support.engine import SCHEMA
 
 ELSEWHERE = Schema("elsewhere")
@@ -85,7 +86,7 @@ async def test_awaited_connections_on_a_database_without_our_schema(dsn: str) ->
             jobs.enqueue(SCHEMA, [NewJob(Policy("m"))], notify=True),
         ),
         ("drop table holdfast.saved cascade", runs.claim(SCHEMA, worker=1, queue="q", kinds=["k"], limit=1)),
-        ("drop type holdfast.outcome cascade", runs.settle(SCHEMA, [])),
+        ("drop type holdfast.outcome cascade", runs.settle(SCHEMA, [], retention=Retention())),
     ],
     ids=["a column", "a table", "a type"],
 )

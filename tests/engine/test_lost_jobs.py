@@ -5,6 +5,7 @@ import pytest
 from holdfast.domain.failure import Failure
 from holdfast.domain.transition import FailJob
 from holdfast.storage import chores, operators
+from holdfast.storage.runs import Retention
 from support.engine import SCHEMA, Engine
 
 
@@ -16,7 +17,9 @@ def test_a_job_that_is_nowhere_can_be_cancelled_and_the_ledger_says_why(dsn: str
             engine.claim(worker)
         engine.connection.execute(f"delete from holdfast.{place}")
         assert engine.state(job) == "lost"
-        cancelled = engine.hold(operators.cancel(SCHEMA, [job], reason="it was lost", now=engine.now))
+        cancelled = engine.hold(
+            operators.cancel(SCHEMA, [job], reason="it was lost", now=engine.now, retention=Retention())
+        )
         assert cancelled == {job: "cancelled"}
         [entry] = engine.history(job)
         assert (entry.outcome, entry.is_final, "it was lost" in (entry.error or "")) == (
@@ -25,7 +28,9 @@ def test_a_job_that_is_nowhere_can_be_cancelled_and_the_ledger_says_why(dsn: str
             True,
         )
         assert engine.connection.execute("select count(*) from holdfast.scheduled").fetchone() == (0,)
-        assert engine.hold(operators.cancel(SCHEMA, [job], now=engine.now)) == {job: "final"}
+        assert engine.hold(operators.cancel(SCHEMA, [job], now=engine.now, retention=Retention())) == {
+            job: "final"
+        }
 
 
 def test_a_job_that_another_transaction_moves_is_busy_and_not_taken_for_lost(dsn: str) -> None:
@@ -36,9 +41,13 @@ def test_a_job_that_another_transaction_moves_is_busy_and_not_taken_for_lost(dsn
             other.connection.execute(
                 "insert into holdfast.scheduled (job, run_at, attempt) values (%s, now(), 0)", [job]
             )
-            assert engine.hold(operators.cancel(SCHEMA, [job], now=engine.now)) == {job: "busy"}
+            assert engine.hold(operators.cancel(SCHEMA, [job], now=engine.now, retention=Retention())) == {
+                job: "busy"
+            }
         assert engine.history(job) == []
-        assert engine.hold(operators.cancel(SCHEMA, [job], now=engine.now)) == {job: "cancelled"}
+        assert engine.hold(operators.cancel(SCHEMA, [job], now=engine.now, retention=Retention())) == {
+            job: "cancelled"
+        }
 
 
 def dead(engine: Engine) -> int:

@@ -4,6 +4,7 @@ from datetime import timedelta
 
 from holdfast.domain.job import Policy
 from holdfast.storage import notices, operators, runs, workers
+from holdfast.storage.runs import Retention
 from support.engine import SCHEMA, Engine
 
 TEN_MINUTES = timedelta(minutes=10)
@@ -36,7 +37,7 @@ def hearing(engine: Engine, **hears: list[str]) -> int:
 
 def cancelled(engine: Engine, keep: timedelta | None = None) -> int:
     job = engine.enqueue(Policy("mail", keep=keep))
-    engine.hold(operators.cancel(SCHEMA, [job], now=engine.now))
+    engine.hold(operators.cancel(SCHEMA, [job], now=engine.now, retention=Retention()))
     return job
 
 

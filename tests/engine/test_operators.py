@@ -11,13 +11,14 @@ from holdfast.domain.failure import Failure
 from holdfast.domain.job import Policy
 from holdfast.domain.transition import CancelJob, CompleteJob, RetryJob
 from holdfast.storage import chores, operators, ring, runs, workers
+from holdfast.storage.runs import Retention
 from support.engine import SCHEMA, START, Engine
 
 A_MINUTE = timedelta(minutes=1)
 
 
 def cancel(engine: Engine, *jobs: int, **options: Any) -> dict[int, str]:
-    return engine.hold(operators.cancel(SCHEMA, jobs, now=engine.now, **options))
+    return engine.hold(operators.cancel(SCHEMA, jobs, now=engine.now, **options, retention=Retention()))
 
 
 @pytest.mark.parametrize("delay", [None, A_MINUTE])

@@ -21,6 +21,7 @@ from holdfast.postgres.borrowed import run_on_blocking
 from holdfast.postgres.conversation import Conversation
 from holdfast.postgres.statement import Statement
 from holdfast.storage import chores, jobs, notices, operators, runs, unserved, workers
+from holdfast.storage.runs import Retention
 from holdfast.storage.session import plan_as_written
 from support.databases import a_copy
 from support.engine import SCHEMA
@@ -101,15 +102,27 @@ GUARDS = {
         2_000, *READY, "scheduled_pkey", "job_pkey",
     ),
     "settle of 10": guard(
-        runs.settle(SCHEMA, [settlement(CompleteJob("1", None), n) for n in range(10)], now=NOW),
+        runs.settle(
+            SCHEMA, [settlement(CompleteJob("1", None), n) for n in range(10)], retention=Retention(), now=NOW
+        ),
         400, "lease_pkey", "job_pkey",
     ),
     "retry and fail": guard(
-        runs.settle(SCHEMA, [settlement(RetryJob(runs.TIMEOUT, NO)), settlement(FailJob(NO), 1)], now=NOW),
+        runs.settle(
+            SCHEMA,
+            [settlement(RetryJob(runs.TIMEOUT, NO)), settlement(FailJob(NO), 1)],
+            retention=Retention(),
+            now=NOW,
+        ),
         200, "lease_pkey", "job_pkey",
     ),
     "settle again": guard(
-        runs.settle(SCHEMA, [runs.Settlement(1, ENDED + 1, ENDED + 1, CompleteJob(None, None))], now=NOW),
+        runs.settle(
+            SCHEMA,
+            [runs.Settlement(1, ENDED + 1, ENDED + 1, CompleteJob(None, None))],
+            retention=Retention(),
+            now=NOW,
+        ),
         120, "lease_pkey", "ledger_pkey",
     ),
     "save": guard(runs.save(SCHEMA, [runs.Saving(1, LEASED, LEASED, "1")], now=NOW), 120, "lease_pkey"),
@@ -128,10 +141,12 @@ GUARDS = {
         chores.promote(SCHEMA, limit=100, now=NOW), 3_000, "scheduled_run_at", "job_pkey"
     ),
     "expire of 50": guard(
-        chores.expire(SCHEMA, limit=50, now=NOW), 4_000, *READY_DEADLINE, "scheduled_deadline", "job_pkey"
+        chores.expire(SCHEMA, limit=50, retention=Retention(), now=NOW),
+        4_000, *READY_DEADLINE, "scheduled_deadline", "job_pkey"
     ),
     "rescue of 100": guard(
-        first(chores.rescue(SCHEMA, luck=0.5, limit=100)), 1_500, "lease_pkey", "job_pkey"
+        first(chores.rescue(SCHEMA, luck=0.5, limit=100, retention=Retention())),
+        1_500, "lease_pkey", "job_pkey"
     ),
     "prune of 100": guard(
         chores.prune(SCHEMA, limit=100, now=NOW),
@@ -151,7 +166,7 @@ GUARDS = {
     "find an ended job": guard(operators.find(SCHEMA, ENDED + 17), 250, "job_pkey", "ledger_pkey"),
     "history": guard(operators.history(SCHEMA, ENDED + 17), 60, "ledger_pkey"),
     "cancel of 10": guard(
-        first(operators.cancel(SCHEMA, WAITING, now=NOW)),
+        first(operators.cancel(SCHEMA, WAITING, now=NOW, retention=Retention())),
         3_000, *READY, "scheduled_pkey", "lease_pkey", "job_pkey", rows=1_000,
     ),
     "reprioritise of 10": guard(

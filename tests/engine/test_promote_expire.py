@@ -10,6 +10,7 @@ from holdfast.domain.failure import Failure
 from holdfast.domain.job import NewJob, Policy
 from holdfast.domain.transition import FailJob, RetryJob, SnoozeJob
 from holdfast.storage import chores, jobs, workers
+from holdfast.storage.runs import Retention
 from support.engine import SCHEMA, START, Engine
 
 A_SECOND = timedelta(seconds=1)
@@ -92,9 +93,12 @@ def test_promotion_wakes_each_queue_once(dsn: str, engine: Engine) -> None:
 def test_a_waiting_job_ends_at_its_deadline_for_good(engine: Engine, delay: timedelta | None) -> None:
     job = engine.enqueue(delay=delay, deadline_at=START + A_SECOND)
     engine.pass_time(A_SECOND - A_TICK)
-    assert engine.one(chores.expire(SCHEMA, now=engine.now))[:2] == (0, None)
+    assert engine.one(chores.expire(SCHEMA, now=engine.now, retention=Retention()))[:2] == (0, None)
     engine.pass_time(A_TICK)
-    assert engine.one(chores.expire(SCHEMA, now=engine.now))[:2] == (1, START + A_SECOND)
+    assert engine.one(chores.expire(SCHEMA, now=engine.now, retention=Retention()))[:2] == (
+        1,
+        START + A_SECOND,
+    )
     found = engine.find(job)
     assert found is not None
     assert (found.state, found.attempt, found.finished_at) == ("expired", 0, START + A_SECOND)
@@ -110,7 +114,7 @@ def test_a_running_job_is_left_to_its_timeout_which_is_never_later_than_its_dead
     [claimed] = engine.claim(engine.worker())
     assert claimed.timeout_at == START + A_SECOND
     engine.pass_time(2 * A_SECOND)
-    assert engine.one(chores.expire(SCHEMA, now=engine.now)).moved == 0
+    assert engine.one(chores.expire(SCHEMA, now=engine.now, retention=Retention())).moved == 0
     assert engine.state(job) == "running"
 
 
@@ -122,7 +126,7 @@ def test_an_expiry_pass_misses_nothing_when_one_table_has_more_than_its_limit(en
     engine.pass_time(A_SECOND * 60)
     since, moved = None, []
     for _ in range(4):
-        done = engine.one(chores.expire(SCHEMA, since=since, limit=2, now=engine.now))
+        done = engine.one(chores.expire(SCHEMA, since=since, limit=2, now=engine.now, retention=Retention()))
         since = done.seen or since
         moved.append(done.moved)
     assert sum(moved) == 7

@@ -6,6 +6,7 @@ from holdfast.domain.failure import Failure
 from holdfast.domain.job import NewJob, Policy
 from holdfast.domain.transition import CompleteJob, FailJob, ReleaseJob, RetryJob, SnoozeJob
 from holdfast.storage import chores, jobs, operators, ring, workers
+from holdfast.storage.runs import Retention
 from support.engine import SCHEMA, START, Engine
 
 A_MINUTE = timedelta(minutes=1)
@@ -66,7 +67,7 @@ def test_a_run_that_was_taken_away_keeps_its_wait(engine: Engine) -> None:
     engine.claim(worker)
     engine.pass_time(workers.LEASE * 2)
     engine.run(workers.mark_lost(SCHEMA, now=engine.now))
-    engine.hold(chores.rescue(SCHEMA, luck=0.5, now=engine.now))
+    engine.hold(chores.rescue(SCHEMA, luck=0.5, now=engine.now, retention=Retention()))
     assert waits(engine, job) == [timedelta(0)]
 
 
@@ -96,5 +97,5 @@ def test_a_job_that_moves_inside_ready_keeps_its_time(engine: Engine) -> None:
 
 def test_an_ending_without_a_run_tells_no_wait(engine: Engine) -> None:
     job = engine.enqueue()
-    engine.hold(operators.cancel(SCHEMA, [job], now=engine.now))
+    engine.hold(operators.cancel(SCHEMA, [job], now=engine.now, retention=Retention()))
     assert waits(engine, job) == [None]

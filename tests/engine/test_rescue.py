@@ -10,6 +10,7 @@ from holdfast.domain.backoff import Fixed
 from holdfast.domain.job import NewJob, Policy
 from holdfast.domain.transition import CompleteJob
 from holdfast.storage import chores, jobs, operators, runs, workers
+from holdfast.storage.runs import Retention
 from support.engine import SCHEMA, START, Engine
 
 A_MINUTE = timedelta(minutes=1)
@@ -21,7 +22,7 @@ def lose(engine: Engine) -> list[int]:
 
 
 def rescue(engine: Engine, limit: int = chores.BATCH) -> list[runs.Settled]:
-    taken = engine.hold(chores.rescue(SCHEMA, luck=0.5, limit=limit, now=engine.now))
+    taken = engine.hold(chores.rescue(SCHEMA, luck=0.5, limit=limit, now=engine.now, retention=Retention()))
     return [each.settled for each in taken]
 
 
@@ -112,7 +113,9 @@ def test_a_run_past_its_timeout_is_taken_away_although_its_worker_is_alive(engin
     engine.run(runs.renew(SCHEMA, worker=worker, lease=A_MINUTE, runs=[], now=engine.now))
 
     def overdue_by(grace: timedelta) -> list[runs.Settled]:
-        taken = engine.hold(chores.rescue_overdue(SCHEMA, luck=0.5, grace=grace, now=engine.now))
+        taken = engine.hold(
+            chores.rescue_overdue(SCHEMA, luck=0.5, grace=grace, now=engine.now, retention=Retention())
+        )
         return [each.settled for each in taken]
 
     assert overdue_by(timedelta(seconds=10)) == []  # at the very moment it is not late
@@ -199,7 +202,7 @@ def test_a_run_that_is_lost_behind_its_deadline_is_expired(engine: Engine) -> No
 def test_a_run_that_is_lost_after_a_cancel_request_is_cancelled(engine: Engine) -> None:
     job = engine.enqueue()
     engine.claim(engine.worker())
-    engine.hold(operators.cancel(SCHEMA, [job], now=engine.now))
+    engine.hold(operators.cancel(SCHEMA, [job], now=engine.now, retention=Retention()))
     lose(engine)
     [rescued] = rescue(engine)
     assert (rescued.outcome, engine.state(job)) == ("cancelled", "cancelled")

@@ -9,6 +9,7 @@ from holdfast.domain.failure import Failure
 from holdfast.domain.job import Policy
 from holdfast.domain.transition import CancelJob, CompleteJob, FailJob, RetryJob
 from holdfast.storage import chores, operators, runs, workers
+from holdfast.storage.runs import Retention
 from support.engine import SCHEMA, START, Engine
 
 AN_HOUR = timedelta(hours=1)
@@ -55,7 +56,7 @@ def test_what_has_ended_is_kept_for_its_time_and_then_leaves_nothing(
 def test_expired_jobs_are_kept_like_cancelled_ones(engine: Engine) -> None:
     engine.enqueue(deadline_at=START + AN_HOUR)
     engine.pass_time(AN_HOUR)
-    engine.one(chores.expire(SCHEMA, now=engine.now))
+    engine.one(chores.expire(SCHEMA, now=engine.now, retention=Retention()))
     engine.pass_time(72 * AN_HOUR - A_TICK)
     assert prune(engine) == 0
     engine.pass_time(A_TICK)
@@ -164,6 +165,6 @@ def test_lost_workers_are_forgotten_when_they_hold_nothing(engine: Engine) -> No
     engine.pass_time(2 * AN_HOUR)
     alive = engine.worker()
     assert engine.run(workers.forget_lost(SCHEMA, keep=AN_HOUR, now=engine.now)) == [idle]
-    engine.hold(chores.rescue(SCHEMA, luck=0.5, now=engine.now))
+    engine.hold(chores.rescue(SCHEMA, luck=0.5, now=engine.now, retention=Retention()))
     assert engine.run(workers.forget_lost(SCHEMA, keep=AN_HOUR, now=engine.now)) == [holder]
     assert engine.connection.execute("select id from holdfast.worker").fetchall() == [(alive,)]

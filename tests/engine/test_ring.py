@@ -10,6 +10,7 @@ from holdfast.domain.job import NewJob, Policy
 from holdfast.domain.ring import SEGMENTS, Pace, next_moves
 from holdfast.domain.transition import CompleteJob, ReleaseJob
 from holdfast.storage import chores, jobs, operators, ring, runs
+from holdfast.storage.runs import Retention
 from support.engine import SCHEMA, START, Engine
 
 A_MINUTE = timedelta(minutes=1)
@@ -203,7 +204,7 @@ def test_a_parked_job_still_expires_at_its_deadline(engine: Engine) -> None:
     engine.worker()
     assert engine.one(ring.park(SCHEMA, segment=0, now=engine.now)) == 1
     engine.pass_time(A_MINUTE)
-    assert engine.one(chores.expire(SCHEMA, now=engine.now)).moved == 1
+    assert engine.one(chores.expire(SCHEMA, now=engine.now, retention=Retention())).moved == 1
     assert engine.state(job) == "expired"
 
 

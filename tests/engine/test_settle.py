@@ -22,6 +22,7 @@ from holdfast.domain.transition import (
     decide,
 )
 from holdfast.storage import chores, operators, runs, workers
+from holdfast.storage.runs import Retention
 from support.engine import SCHEMA, START, Engine
 
 A_MINUTE = timedelta(minutes=1)
@@ -252,7 +253,7 @@ def test_a_settle_that_is_sent_again_answers_already_and_changes_nothing(
 def lose(engine: Engine, worker: int) -> None:
     engine.pass_time(2 * workers.LEASE)
     assert worker in engine.run(workers.mark_lost(SCHEMA, now=engine.now))
-    engine.hold(chores.rescue(SCHEMA, luck=0.5, now=engine.now))
+    engine.hold(chores.rescue(SCHEMA, luck=0.5, now=engine.now, retention=Retention()))
 
 
 @pytest.mark.requirement("S1.27", "S1.28", "S0.20", "S4.21")
@@ -317,7 +318,9 @@ def test_an_old_run_of_the_same_worker_is_fenced_from_its_new_one(engine: Engine
     [second] = engine.claim(worker)
     assert engine.settle(worker, first, CompleteJob('"stale"', None)).answer == "already"
     assert engine.state(job) == "running"
-    overdue = chores.rescue_overdue(SCHEMA, luck=0.5, grace=timedelta(), now=START + 2 * runs.TIMEOUT)
+    overdue = chores.rescue_overdue(
+        SCHEMA, luck=0.5, grace=timedelta(), now=START + 2 * runs.TIMEOUT, retention=Retention()
+    )
     engine.hold(overdue)
     engine.one(chores.promote(SCHEMA, now=START + 3 * runs.TIMEOUT))
     [third] = engine.claim(worker)
@@ -355,7 +358,7 @@ def test_another_workers_number_does_not_open_the_fence(engine: Engine) -> None:
 def test_a_cancel_request_turns_going_on_into_cancelled(engine: Engine, transition: Any) -> None:
     job, worker = engine.enqueue(), engine.worker()
     [claimed] = engine.claim(worker)
-    engine.hold(operators.cancel(SCHEMA, [job], now=engine.now))
+    engine.hold(operators.cancel(SCHEMA, [job], now=engine.now, retention=Retention()))
     assert engine.settle(worker, claimed, transition).outcome == "cancelled"
     assert engine.state(job) == "cancelled"
 
@@ -368,7 +371,7 @@ def test_a_run_that_reached_its_end_keeps_it_in_spite_of_a_cancel_request(
 ) -> None:
     job, worker = engine.enqueue(), engine.worker()
     [claimed] = engine.claim(worker)
-    engine.hold(operators.cancel(SCHEMA, [job], now=engine.now))
+    engine.hold(operators.cancel(SCHEMA, [job], now=engine.now, retention=Retention()))
     assert engine.settle(worker, claimed, transition).outcome == state
     assert engine.state(job) == state
 
@@ -442,7 +445,7 @@ def test_every_state_and_every_outcome_can_be_reached(engine: Engine) -> None:
         reached.add(engine.state(job))
     late = engine.enqueue(deadline_at=START + A_MINUTE)
     engine.pass_time(A_MINUTE)
-    engine.one(chores.expire(SCHEMA, now=engine.now))
+    engine.one(chores.expire(SCHEMA, now=engine.now, retention=Retention()))
     reached.add(engine.state(late))
     assert reached == {"ready", "running", "scheduled", "succeeded", "failed", "cancelled", "expired"}
     outcomes = engine.connection.execute("select distinct outcome from holdfast.ledger order by 1").fetchall()

@@ -11,6 +11,7 @@ from holdfast.domain.job import NewJob, Policy, args_json
 from holdfast.domain.transition import CancelJob, CompleteJob, FailJob, ReleaseJob, RetryJob, SnoozeJob
 from holdfast.errors import DuplicateJob
 from holdfast.storage import chores, jobs, operators
+from holdfast.storage.runs import Retention
 from support.engine import SCHEMA, START, Engine
 
 A_MINUTE = timedelta(minutes=1)
@@ -100,11 +101,11 @@ def test_a_key_is_free_the_moment_its_job_has_ended(engine: Engine, transition: 
 @pytest.mark.requirement("S2.12", "S4.6")
 def test_a_key_is_free_when_its_job_was_cancelled_or_expired_while_it_waited(engine: Engine) -> None:
     [first] = enqueue(engine, keyed())
-    engine.hold(operators.cancel(SCHEMA, [first.job], now=engine.now))
+    engine.hold(operators.cancel(SCHEMA, [first.job], now=engine.now, retention=Retention()))
     [second] = enqueue(engine, keyed(deadline_at=START + A_MINUTE))
     assert second.is_new
     engine.pass_time(A_MINUTE)
-    engine.one(chores.expire(SCHEMA, now=engine.now))
+    engine.one(chores.expire(SCHEMA, now=engine.now, retention=Retention()))
     [third] = enqueue(engine, keyed())
     assert third.is_new
     assert [engine.state(row.job) for row in (first, second, third)] == ["cancelled", "expired", "ready"]
@@ -119,7 +120,7 @@ def test_a_dead_job_whose_key_is_held_by_now_stays_dead_and_nothing_fails(engine
     [second] = enqueue(engine, keyed())
     assert engine.hold(operators.retry_dead(SCHEMA, [first.job], now=engine.now)) == {first.job: "duplicate"}
     assert (engine.state(first.job), engine.state(second.job)) == ("failed", "ready")
-    engine.hold(operators.cancel(SCHEMA, [second.job], now=engine.now))
+    engine.hold(operators.cancel(SCHEMA, [second.job], now=engine.now, retention=Retention()))
     assert engine.hold(operators.retry_dead(SCHEMA, [first.job], now=engine.now)) == {first.job: "retried"}
     assert enqueue(engine, keyed()) == [(first.job, False)]
 

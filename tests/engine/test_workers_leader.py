@@ -9,6 +9,7 @@ import pytest
 from holdfast.domain.transition import CompleteJob
 from holdfast.errors import InvalidInput
 from holdfast.storage import chores, runs, workers
+from holdfast.storage.runs import Retention
 from support.engine import SCHEMA, START, Engine
 
 A_MINUTE = timedelta(minutes=1)
@@ -60,7 +61,7 @@ def test_a_worker_that_was_marked_lost_learns_it_and_renews_nothing(engine: Engi
     before = row(engine, worker, "beat_at, expires_at")
     assert beat(engine, worker, claimed.run).is_alive is False
     assert row(engine, worker, "beat_at, expires_at") == before
-    engine.hold(chores.rescue(SCHEMA, luck=0.5, now=engine.now))
+    engine.hold(chores.rescue(SCHEMA, luck=0.5, now=engine.now, retention=Retention()))
     assert beat(engine, worker, claimed.run)[:5] == (False, [claimed.run], [], [], [])
 
 
@@ -110,7 +111,8 @@ def test_a_worker_that_retires_is_gone_or_leaves_its_runs_to_rescue(engine: Engi
     engine.pass_time(A_TICK)
     assert engine.run(workers.mark_lost(SCHEMA, now=engine.now)) == [busy]
     assert [
-        taken.settled.outcome for taken in engine.hold(chores.rescue(SCHEMA, luck=0, now=engine.now))
+        taken.settled.outcome
+        for taken in engine.hold(chores.rescue(SCHEMA, luck=0, now=engine.now, retention=Retention()))
     ] == ["retried"]
 
 

@@ -36,7 +36,7 @@ def test_with_and_without_arguments_a_function_becomes_a_job(apart: App) -> None
     assert [job.function(1) for job in (plain, called, named)] == [2, 3, 4]
     assert (plain.__name__, plain.__doc__, plain.__module__) == ("plain", "Doubles.", __name__)
     assert repr(named) == "<Job shop.quadruple>"
-    assert set(apart.kinds) == {"plain", "called", "shop.quadruple"}
+    assert set(apart.declared_kinds) == {"plain", "called", "shop.quadruple"}
 
 
 def first() -> None: ...
@@ -85,7 +85,7 @@ def test_two_jobs_of_one_name_are_both_named(apart: App) -> None:
 def test_a_bad_option_is_refused_at_decoration(apart: App, options: dict[str, Any], problem: str) -> None:
     with pytest.raises(InvalidInput, match=problem):
         apart.job(**options)(first)
-    assert apart.kinds == {}
+    assert apart.declared_kinds == {}
 
 
 @pytest.mark.requirement("S2.8", "S2.26")
@@ -120,7 +120,7 @@ def test_what_cannot_be_called_by_name_is_refused_at_decoration(
 ) -> None:
     with pytest.raises(InvalidInput, match=problem):
         apart.job(function)
-    assert apart.kinds == {}
+    assert apart.declared_kinds == {}
 
 
 def untyped_first(ctx, number: int) -> None: ...  # type: ignore[no-untyped-def]  # noqa: ANN001  # its point

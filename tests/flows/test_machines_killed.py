@@ -15,6 +15,7 @@ from holdfast import App, Done, Handle, Machine, Next, Retry, Step
 from holdfast.storage import machines, operators
 from holdfast.storage.flows import Fence
 from holdfast.storage.machines import Move
+from holdfast.storage.runs import Retention
 from support.engine import SCHEMA
 
 
@@ -94,7 +95,7 @@ def test_a_run_that_was_taken_away_cannot_move_its_machine_on(story: Story) -> N
 def test_a_machine_that_is_to_be_cancelled_does_not_move_on(story: Story) -> None:
     [party] = story.parties(1)
     run = begun(party)
-    assert party.hold(operators.cancel(SCHEMA, [run.job])) == {run.job: "requested"}
+    assert party.hold(operators.cancel(SCHEMA, [run.job], retention=Retention())) == {run.job: "requested"}
     assert moves(party, run) == "stop"
     assert party.state(run.job) == "running"
     assert party.run(machines.load_steps(SCHEMA, [run.job])) == []

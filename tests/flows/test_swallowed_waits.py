@@ -12,6 +12,7 @@ from flows.running import until_state, working
 from flows.scenes import again, begun, emits, event, waits, wakes
 from holdfast import App, Flow, Retry
 from holdfast.storage import flows
+from holdfast.storage.runs import Retention
 from support.engine import SCHEMA
 
 REASON = '{"code": "flow_diverged", "message": "caught"}'
@@ -178,10 +179,17 @@ def test_a_flow_that_was_woken_meanwhile_is_not_parked(story: Story) -> None:
     assert waits(party, event(flow)) == ["waiting"]
     emits(party)
     assert wakes(party) == 1
-    assert party.run(flows.park(SCHEMA, flow.job, flow.run, REASON, now=party.now)) == []
+    assert (
+        party.run(flows.park(SCHEMA, flow.job, flow.run, REASON, now=party.now, retention=Retention())) == []
+    )
     flow, before = again(party, flow.job), flow
     assert waits(party, event(flow, "shipped")) == ["waiting"]
-    assert party.run(flows.park(SCHEMA, flow.job, before.run, REASON, now=party.now)) == []
-    assert party.run(flows.park(SCHEMA, flow.job, flow.run, REASON, now=party.now)) == [flow.job]
+    assert (
+        party.run(flows.park(SCHEMA, flow.job, before.run, REASON, now=party.now, retention=Retention()))
+        == []
+    )
+    assert party.run(
+        flows.park(SCHEMA, flow.job, flow.run, REASON, now=party.now, retention=Retention())
+    ) == [flow.job]
     assert party.state(flow.job) == "failed"
     assert party.resume_dead(flow.job) == "resumed"

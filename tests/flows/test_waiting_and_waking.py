@@ -23,6 +23,7 @@ from flows.scenes import (
 from holdfast.domain.job import NewJob, Policy
 from holdfast.storage import chores, flows, jobs, operators, runs
 from holdfast.storage.flows import Fence, Wait, Writing
+from holdfast.storage.runs import Retention
 from support.engine import SCHEMA
 
 
@@ -138,7 +139,7 @@ def test_an_event_that_was_rolled_back_never_came(story: Story) -> None:
 
 
 def cancels(party: Party, job: int) -> dict[int, str]:
-    return party.hold(operators.cancel(SCHEMA, [job], now=party.now))
+    return party.hold(operators.cancel(SCHEMA, [job], now=party.now, retention=Retention()))
 
 
 def test_a_flow_that_was_cancelled_while_its_event_is_taken_up_leaves_the_event(story: Story) -> None:
@@ -275,7 +276,7 @@ def test_a_child_that_is_cancelled_or_expires_wakes_its_flow_from_wherever_it_wa
         assert cancels(party, child) == {child: "cancelled"}
     else:
         party.pass_time(3 * HOUR)
-        assert party.one(chores.expire(SCHEMA, now=party.now)).moved == 1
+        assert party.one(chores.expire(SCHEMA, now=party.now, retention=Retention())).moved == 1
     assert party.state(child) in ("cancelled", "expired")
     assert wakes(party) == 1
 
@@ -400,7 +401,11 @@ def test_ten_thousand_children_are_begun_and_taken_up_by_bulk_statements(story: 
     woken = 0
     while rows := party.claim(worker, limit=500):
         party.run(
-            runs.settle(SCHEMA, [runs.Settlement(worker, row.job, row.run, DONE) for row in rows if row.job])
+            runs.settle(
+                SCHEMA,
+                [runs.Settlement(worker, row.job, row.run, DONE) for row in rows if row.job],
+                retention=Retention(),
+            )
         )
         while True:
             ids, did = party.hold(flows.wake(SCHEMA, now=party.now))

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import App, Context, Scope
+from holdfast import App, Context, Retention, Scope
 from holdfast.errors import InvalidArguments, InvalidInput
 from holdfast.postgres.database import Database
 from holdfast.schedules import declarer as declared
@@ -145,7 +145,7 @@ async def test_without_declarations_and_schedules_nothing_happens(
     @app.job
     async def report() -> None: ...
 
-    assert list(app._extras().services(None, None, None)) == []  # type: ignore[arg-type]  # not looked at
+    assert list(app._extras(Retention()).services(None, None, None)) == []  # type: ignore[arg-type]  # not looked at
     did = await planner.once()
     assert (did.count, did.again_in) == (0, None)
 
@@ -189,7 +189,7 @@ def test_an_impossible_expression_fails_where_it_stands(cron: str) -> None:
 @pytest.mark.requirement("S2.39")
 def test_two_schedules_of_one_job_need_names_and_only_jobs_can_be_scheduled() -> None:
     app = app_with("postgresql://nowhere")
-    [kind] = app.kinds.values()
+    [kind] = app.declared_kinds.values()
     with pytest.raises(InvalidInput, match="give one of them name="):
         app.schedule("@daily", name="report")(app.job(name="again")(kind.function))
     with pytest.raises(InvalidInput, match="goes above"):

@@ -13,6 +13,7 @@ from holdfast.postgres.conversation import Conversation, hold_blocking
 from holdfast.postgres.schema import Schema
 from holdfast.postgres.statement import Statement
 from holdfast.storage import jobs, operators, ring, runs, workers
+from holdfast.storage.runs import Retention
 from holdfast.storage.session import plan_as_written
 
 T = TypeVar("T")
@@ -101,7 +102,7 @@ class Engine:
     def settle(self, worker: int, claimed: runs.ClaimRow, transition: Any) -> runs.Settled:
         assert claimed.job is not None
         settlement = runs.Settlement(worker, claimed.job, claimed.run, transition)
-        return self.one(runs.settle(SCHEMA, [settlement], now=self.now))
+        return self.one(runs.settle(SCHEMA, [settlement], now=self.now, retention=Retention()))
 
     def find(self, job: int) -> operators.Found | None:
         return next(iter(self.run(operators.find(SCHEMA, job))), None)

@@ -62,7 +62,9 @@ async def _watch(
 
 async def _is_idle(app: App, worker: int, options: WorkerOptions, failures: FailureLog) -> bool:
     try:
-        question = is_idle(app.schema, worker=worker, queues=tuple(options.queues), kinds=tuple(app.kinds))
+        question = is_idle(
+            app.schema, worker=worker, queues=tuple(options.queues), kinds=tuple(app.declared_kinds)
+        )
         answer = (await app.run(question))[0]
     except DatabaseError as error:
         failures.failed(error)

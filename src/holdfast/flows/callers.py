@@ -6,6 +6,7 @@ from holdfast.flows.flow_caller import FlowCaller
 from holdfast.flows.machine_caller import MachineCaller
 from holdfast.flows.recorder import Recorder
 from holdfast.postgres.schema import Schema
+from holdfast.storage.runs import Retention
 from holdfast.worker.callers import Caller
 from holdfast.worker.connections import Connections
 from holdfast.worker.job_kind import Style
@@ -14,9 +15,9 @@ from holdfast.worker.processes import Processes
 
 
 def callers_for(
-    schema: Schema, connections: Connections, threads: JobThreads, processes: Processes
+    schema: Schema, retention: Retention, connections: Connections, threads: JobThreads, processes: Processes
 ) -> Mapping[Style, Caller]:
-    recorder = Recorder(connections.calm, schema, connections.notifier.tell)
+    recorder = Recorder(connections.calm, schema, retention, connections.notifier.tell)
     return {
         "flow": FlowCaller(recorder, connections.handlers, threads, processes),
         "machine": MachineCaller(connections.calm, schema, threads, connections.notifier),

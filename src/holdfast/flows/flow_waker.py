@@ -7,6 +7,7 @@ from holdfast.postgres.database import Database
 from holdfast.postgres.schema import Schema
 from holdfast.storage.flows import BATCH, prune_events, sweep, time_out, wake
 from holdfast.storage.operators import cancel
+from holdfast.storage.runs import Retention
 from holdfast.worker.channels import Channel
 from holdfast.worker.chores.chore import Chore, Did
 
@@ -20,9 +21,10 @@ _LATE_COMMITS = 1_000
 class FlowWaker:
     """Each look begins a little before the last wake-up that was seen; after a sweep, at the first."""
 
-    def __init__(self, database: Database, schema: Schema) -> None:
+    def __init__(self, database: Database, schema: Schema, retention: Retention) -> None:
         self._database = database
         self._schema = schema
+        self._retention = retention
         self._since = 0
         self._sweep_at = 0.0
         self._prune_at = 0.0
@@ -48,7 +50,8 @@ class FlowWaker:
             self._since = max(ids[-1] - _LATE_COMMITS, 0)
         for first in range(0, len(woken.orphans), _CANCELLED):
             orphans = woken.orphans[first : first + _CANCELLED]
-            await hold(cancel(self._schema, orphans, reason="its flow has ended"), self._database.run)
+            asked = cancel(self._schema, orphans, retention=self._retention, reason="its flow has ended")
+            await hold(asked, self._database.run)
         return len(ids), woken.woken
 
     async def _sweep(self) -> None:
@@ -64,7 +67,7 @@ class FlowWaker:
 
 WAKE_FLOWS = Chore(
     name="flows",
-    make=lambda needs: FlowWaker(needs.database, needs.schema),
+    make=lambda needs: FlowWaker(needs.database, needs.schema, needs.retention),
     shortest=1,
     longest=20,
     woken_by=(Channel.WAKE, Channel.DUE),

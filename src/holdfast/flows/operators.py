@@ -15,6 +15,7 @@ from holdfast.postgres.schema import Schema
 from holdfast.postgres.statement import Statement
 from holdfast.storage.flows_shown import FlowRow, flows, is_flow, retry_from, steps
 from holdfast.storage.operators import Found, cancel, find, history, resume_dead, retry_dead
+from holdfast.storage.runs import Retention
 from holdfast.worker.cancel_log import log_cancelled
 
 # Named out here: inside the class, `list` is the verb.
@@ -26,10 +27,17 @@ CANCELLED = "cancelled on request"
 class FlowOperators:
     """`kinds` are those of the app that are flows: of these, also what has not begun is known to be one."""
 
-    def __init__(self, schema: Schema, holder: Holder, kinds: Callable[[], Iterable[str]]) -> None:
+    def __init__(
+        self,
+        schema: Schema,
+        holder: Holder,
+        kinds: Callable[[], Iterable[str]],
+        retention: Callable[[], Retention],
+    ) -> None:
         self._schema = schema
         self._holder = holder
         self._kinds = kinds
+        self._retention = retention
 
     async def list(
         self,
@@ -114,7 +122,9 @@ class FlowOperators:
         check_text("reason", reason)
         yield from self._found(flow, f"app.cancel([{flow}])")
         on_ended = partial(log_cancelled, reason)
-        answers = yield from cancel(self._schema, [flow], reason=reason, on_ended=on_ended)
+        answers = yield from cancel(
+            self._schema, [flow], retention=self._retention(), reason=reason, on_ended=on_ended
+        )
         if answers[flow] == "unknown":
             raise JobNotFound(flow)
         return answers[flow]

@@ -26,6 +26,7 @@ from holdfast.storage import flows
 from holdfast.storage.flows import Fence, Wait, Waited, Writing
 from holdfast.storage.jobs import CHUNK
 from holdfast.storage.operators import cancel
+from holdfast.storage.runs import Retention
 
 T = TypeVar("T")
 
@@ -37,10 +38,13 @@ AWAY = (ConnectionFailed, ConnectionLost, PoolTimeout, Conflict, ServerUnable)
 class Recorder:
     """`tell` wakes queues: what was begun is to be claimed at once."""
 
-    def __init__(self, database: Database, schema: Schema, tell: Callable[[set[str]], None]) -> None:
+    def __init__(
+        self, database: Database, schema: Schema, retention: Retention, tell: Callable[[set[str]], None]
+    ) -> None:
         self._database = database
         self._tell = tell
         self.schema = schema
+        self._retention = retention
         self._loads = Batcher(self._load_all)
         self._writings = Batcher(self._write_all)
         self._sleeps = Batcher(self._sleep_all)
@@ -119,13 +123,15 @@ class Recorder:
 
     async def cancel(self, jobs: Sequence[int], reason: str) -> None:
         try:
-            await hold(cancel(self.schema, jobs, reason=reason), self._database.run)
+            asked = cancel(self.schema, jobs, retention=self._retention, reason=reason)
+            await hold(asked, self._database.run)
         except AWAY as error:
             raise Interrupted(error) from error
 
     async def park(self, fence: Fence, error: str) -> bool:
         """Let a flow that waits since this run be dead. False: it does not wait any more."""
-        return bool(await self._run(flows.park(self.schema, fence.job, fence.run, error)))
+        parking = flows.park(self.schema, fence.job, fence.run, error, retention=self._retention)
+        return bool(await self._run(parking))
 
     async def _run(self, statement: Statement[T]) -> list[T]:
         try:

@@ -112,13 +112,12 @@ def expire(
     *,
     since: datetime | None = None,
     limit: int = BATCH,
-    retention: Retention | None = None,
+    retention: Retention,
     now: datetime | None = None,
 ) -> Statement[Expiry]:
     """End waiting jobs whose deadline has passed."""
-    keep = retention or Retention()
     return _EXPIRE.with_params(
-        schema, since=since, limit=limit, keep_other=keep.other, error=_EXPIRED.to_json(), now=now
+        schema, since=since, limit=limit, keep_other=retention.other, error=_EXPIRED.to_json(), now=now
     )
 
 
@@ -134,7 +133,7 @@ def rescue(
     *,
     luck: float,
     limit: int = BATCH,
-    retention: Retention | None = None,
+    retention: Retention,
     now: datetime | None = None,
 ) -> Conversation[list[TakenAway]]:
     """Take up to `limit` runs away from lost workers. Hold it in a transaction: the locks last from one
@@ -150,7 +149,7 @@ def rescue_overdue(
     luck: float,
     grace: timedelta,
     limit: int = BATCH,
-    retention: Retention | None = None,
+    retention: Retention,
     now: datetime | None = None,
 ) -> Conversation[list[TakenAway]]:
     """Take away runs that have outlived their timeout by a grace, although their worker is alive."""
@@ -164,7 +163,7 @@ def _take_away(
     outcome: Lost,
     *,
     luck: float,
-    retention: Retention | None,
+    retention: Retention,
     now: datetime | None,
 ) -> Conversation[list[TakenAway]]:
     if not held:

@@ -218,12 +218,11 @@ def park(
     run: int,
     error: str,
     *,
-    retention: Retention | None = None,
+    retention: Retention,
     now: datetime | None = None,
 ) -> Statement[int]:
     """End a flow that waits since this run, as failed; answers nothing if it does not wait any more."""
-    keep = (retention or Retention()).dead
-    return _PARK.with_params(schema, job=job, run=run, error=error, keep_dead=keep, now=now)
+    return _PARK.with_params(schema, job=job, run=run, error=error, keep_dead=retention.dead, now=now)
 
 
 def is_locking(waits: Sequence[Wait]) -> bool:

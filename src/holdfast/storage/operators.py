@@ -135,8 +135,8 @@ def cancel(
     schema: Schema,
     jobs: Sequence[int],
     *,
+    retention: Retention,
     reason: str = "cancelled on request",
-    retention: Retention | None = None,
     on_ended: Callable[[list[Cancelled]], None] | None = None,
     now: datetime | None = None,
 ) -> Conversation[dict[int, str]]:
@@ -146,13 +146,12 @@ def cancel(
     A job that is nowhere, since somebody deleted its row by hand, is ended too.
     """
     check_text("reason", reason)
-    keep = retention or Retention()
     error = Failure(reason, "cancelled").to_json()
     told = storable(reason)[:MESSAGE_LIMIT]
 
     def cancelling(left: list[int]) -> Statement[Cancelled]:
         return _CANCEL.with_params(
-            schema, jobs=left, keep_other=keep.other, error=error, reason=told, now=now
+            schema, jobs=left, keep_other=retention.other, error=error, reason=told, now=now
         )
 
     answers = yield from _until_found(jobs, cancelling, on_ended)

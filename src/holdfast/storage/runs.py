@@ -212,20 +212,19 @@ def settle(
     schema: Schema,
     settlements: Sequence[Settlement],
     *,
-    retention: Retention | None = None,
+    retention: Retention,
     is_noticed: bool = False,
     now: datetime | None = None,
 ) -> Statement[Settled]:
     """End runs as decided; of a run that is named twice the first counts. Sent again after a lost reply, it
     answers `already`. `is_noticed`: no attempt here calls their hooks, so that notices are left for these.
     """
-    keep = retention or Retention()
     settlements = _in_order(settlements)
     runs = {
         "workers": number_array([settlement.worker for settlement in settlements]),
         "jobs": number_array([settlement.job for settlement in settlements]),
         "runs": number_array([settlement.run for settlement in settlements]),
-        "keep_succeeded": keep.succeeded,
+        "keep_succeeded": retention.succeeded,
         "now": now,
     }
     outcomes, delays, errors, results, flags = _columns([settlement.transition for settlement in settlements])
@@ -239,8 +238,8 @@ def settle(
         outcomes=text_array(outcomes),
         delays=list(delays) if any(delay is not None for delay in delays) else None,
         errors=text_array(errors),
-        keep_dead=keep.dead,
-        keep_other=keep.other,
+        keep_dead=retention.dead,
+        keep_other=retention.other,
     )
 
 
@@ -248,7 +247,7 @@ def settle_surely(
     schema: Schema,
     settlements: Sequence[Settlement],
     *,
-    retention: Retention | None = None,
+    retention: Retention,
     is_noticed: bool = False,
     now: datetime | None = None,
 ) -> Conversation[list[Settled]]:

@@ -19,7 +19,7 @@ from holdfast.postgres.blocking_database import BlockingDatabase
 from holdfast.postgres.conversation import hold_blocking
 from holdfast.postgres.failure_log import FailureLog
 from holdfast.postgres.schema import Schema
-from holdfast.storage.runs import Heartbeat, Settlement, renew, settle_surely
+from holdfast.storage.runs import Heartbeat, Retention, Settlement, renew, settle_surely
 from holdfast.worker.lease import Lease
 from holdfast.worker.loop_watch import LOOK_SECONDS, LoopWatch
 from holdfast.worker.wake_ups import ALWAYS_HEARD, WakeUps
@@ -51,6 +51,7 @@ class LeaseKeeper:
         schema: Schema,
         beats: Beats,
         *,
+        retention: Retention,
         runs: Callable[[], Sequence[int]],
         claiming_since: Callable[[], float | None],
         on_news: Callable[[int, Heartbeat], None],
@@ -62,6 +63,7 @@ class LeaseKeeper:
         self._database = database
         self._schema = schema
         self._beats = beats
+        self._retention = retention
         self._runs = runs
         self._claiming_since = claiming_since
         self._on_news = on_news
@@ -192,7 +194,8 @@ class LeaseKeeper:
         if lost:
             _log.warning("releasing %d runs that were claimed but never arrived", len(lost))
             releases = [Settlement(worker, unknown[run], run, ReleaseJob()) for run in lost]
-            hold_blocking(settle_surely(self._schema, releases, is_noticed=True), self._database.run)
+            settling = settle_surely(self._schema, releases, retention=self._retention, is_noticed=True)
+            hold_blocking(settling, self._database.run)
             self._call(self._on_released)
 
     def _call(self, function: Callable[..., None], *args: object) -> None:

@@ -341,6 +341,7 @@ class Worker:
             blocking,
             self._schema,
             self._options.beats,
+            retention=self._options.retention,
             runs=lambda: list(attempts.runs),
             on_news=heard,
             on_lost=self._on_lost,
@@ -444,7 +445,12 @@ class Worker:
                     renew(self._schema, worker=worker, lease=self._options.beats.lease, runs=())
                 )
                 if left.unknown_runs:
-                    releases = settle_surely(self._schema, _releases(worker, left), is_noticed=True)
+                    releases = settle_surely(
+                        self._schema,
+                        _releases(worker, left),
+                        retention=self._options.retention,
+                        is_noticed=True,
+                    )
                     await hold(releases, database.run)
                 async with database.transaction() as transaction:
                     await hold(retire(self._schema, worker=worker), transaction.run)

@@ -11,6 +11,7 @@ from holdfast.domain.job import NewJob, Policy, args_json
 from holdfast.domain.transition import Transition
 from holdfast.postgres.conversation import Conversation, hold_blocking
 from holdfast.storage import chores, jobs, operators, ring, runs, workers
+from holdfast.storage.runs import Retention
 from holdfast.storage.session import plan_as_written
 from support.engine import SCHEMA, START, Engine
 
@@ -64,7 +65,7 @@ class Party(Engine):
         """As a worker does: a `moving` answer is asked again."""
         assert claimed.job is not None
         settlement = runs.Settlement(worker, claimed.job, claimed.run, transition)
-        [settled] = self.hold(runs.settle_surely(SCHEMA, [settlement], now=self.now))
+        [settled] = self.hold(runs.settle_surely(SCHEMA, [settlement], now=self.now, retention=Retention()))
         return settled
 
     def renew(self, worker: int, *known: int) -> runs.Heartbeat:
@@ -74,11 +75,13 @@ class Party(Engine):
         return self.run(workers.mark_lost(SCHEMA, now=self.now))
 
     def rescue(self, limit: int = 500) -> list[runs.Settled]:
-        taken = self.hold(chores.rescue(SCHEMA, luck=0.5, limit=limit, now=self.now))
+        taken = self.hold(chores.rescue(SCHEMA, luck=0.5, limit=limit, now=self.now, retention=Retention()))
         return [each.settled for each in taken]
 
     def rescue_overdue(self) -> list[runs.Settled]:
-        taken = self.hold(chores.rescue_overdue(SCHEMA, luck=0.5, grace=timedelta(), now=self.now))
+        taken = self.hold(
+            chores.rescue_overdue(SCHEMA, luck=0.5, grace=timedelta(), now=self.now, retention=Retention())
+        )
         return [each.settled for each in taken]
 
     def retire(self, worker: int) -> bool:
@@ -89,7 +92,7 @@ class Party(Engine):
         return answers[0].term if answers else None
 
     def cancel(self, job: int) -> str:
-        return self._verb(operators.cancel(SCHEMA, [job], now=self.now))
+        return self._verb(operators.cancel(SCHEMA, [job], now=self.now, retention=Retention()))
 
     def reprioritise(self, job: int, priority: int) -> str:
         return self._verb(operators.reprioritise(SCHEMA, [job], priority=priority))
@@ -109,7 +112,7 @@ class Party(Engine):
         return self.one(chores.promote(SCHEMA, limit=limit, now=self.now)).moved
 
     def expire(self) -> int:
-        return self.one(chores.expire(SCHEMA, now=self.now)).moved
+        return self.one(chores.expire(SCHEMA, now=self.now, retention=Retention())).moved
 
     def prune(self) -> int:
         return self.one(chores.prune(SCHEMA, now=self.now)).moved

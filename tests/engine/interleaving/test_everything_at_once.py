@@ -15,6 +15,7 @@ from engine.interleaving.party import Party
 from engine.interleaving.places import flaws
 from engine.interleaving.scenes import DONE
 from holdfast.storage import operators, runs
+from holdfast.storage.runs import Retention
 from support.engine import SCHEMA
 
 CROWD: list[MakeActor] = [Caller] * 4 + [Worker] * 4 + [Operator] * 2 + [Leader] * 2
@@ -52,7 +53,7 @@ def drain(party: Party) -> None:
         for queue in QUEUES:
             claimed = party.claim(worker, queue=queue, kinds=kinds, limit=500)
             batch = [runs.Settlement(worker, row.job or 0, row.run, DONE) for row in claimed]
-            party.run(runs.settle(SCHEMA, batch, now=party.now))
+            party.run(runs.settle(SCHEMA, batch, now=party.now, retention=Retention()))
 
 
 def is_drained(party: Party) -> bool:

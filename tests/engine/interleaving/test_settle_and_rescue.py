@@ -7,6 +7,7 @@ from engine.interleaving.story import Story
 from holdfast.domain.job import Policy
 from holdfast.domain.transition import Transition
 from holdfast.storage import chores, runs
+from holdfast.storage.runs import Retention
 from support.engine import SCHEMA
 
 
@@ -122,7 +123,10 @@ def test_a_batch_that_waited_for_one_run_settles_the_others(story: Story) -> Non
     leader.begin()
     leader.settle(worker, claimed[1], RETRY)
     settle = story.starts(
-        worker_side, lambda: worker_side.hold(runs.settle_surely(SCHEMA, batch, now=worker_side.now))
+        worker_side,
+        lambda: worker_side.hold(
+            runs.settle_surely(SCHEMA, batch, now=worker_side.now, retention=Retention())
+        ),
     ).waits_for(leader)
     leader.commit()
     answers = {answer.run: answer.answer for answer in settle.answer()}

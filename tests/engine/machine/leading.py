@@ -12,6 +12,7 @@ from holdfast.domain.failure import Failure
 from holdfast.domain.ring import SEGMENTS, Pace, next_moves
 from holdfast.postgres.statement import Statement
 from holdfast.storage import chores, ring, workers
+from holdfast.storage.runs import Retention
 from support.engine import SCHEMA
 
 T = TypeVar("T")
@@ -42,7 +43,9 @@ class Leading(Core):
 
     def rescue(self, limit: int, luck: float) -> None:
         answers = repeated(
-            lambda: self.engine.hold(chores.rescue(SCHEMA, luck=luck, limit=limit, now=self.now))
+            lambda: self.engine.hold(
+                chores.rescue(SCHEMA, luck=luck, limit=limit, now=self.now, retention=Retention())
+            )
         )
         lost = {worker.id for worker in self.model.workers.values() if worker.lost_at is not None}
         settled = sorted(each.settled for each in answers)
@@ -52,7 +55,9 @@ class Leading(Core):
     def rescue_overdue(self, limit: int, luck: float, grace: timedelta) -> None:
         answers = repeated(
             lambda: self.engine.hold(
-                chores.rescue_overdue(SCHEMA, luck=luck, grace=grace, limit=limit, now=self.now)
+                chores.rescue_overdue(
+                    SCHEMA, luck=luck, grace=grace, limit=limit, now=self.now, retention=Retention()
+                )
             )
         )
         expected = self.model.rescue(STALE, luck, lambda place: place.timeout_at + grace < self.now)
@@ -75,7 +80,9 @@ class Leading(Core):
         self.tidy(limit, keep)
 
     def expire(self, limit: int) -> None:
-        moved, _ = self.passes(lambda since: chores.expire(SCHEMA, since=since, limit=limit, now=self.now))
+        moved, _ = self.passes(
+            lambda since: chores.expire(SCHEMA, since=since, limit=limit, now=self.now, retention=Retention())
+        )
         assert moved == self.model.expire()
 
     def prune(self, limit: int) -> None:

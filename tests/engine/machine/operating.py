@@ -8,6 +8,7 @@ from hypothesis.stateful import precondition, rule
 from engine.machine.asking import ALL_QUEUES
 from engine.machine.core import SECOND, Core, all_jobs, dead_jobs, live, running_jobs, some_of
 from holdfast.storage import operators
+from holdfast.storage.runs import Retention
 from support.engine import SCHEMA
 
 _queues = st.sampled_from(ALL_QUEUES)
@@ -21,7 +22,7 @@ class Operating(Core):
 
     @rule(asked=some_of(all_jobs))
     def cancel(self, asked: list[int]) -> None:
-        answers = self.engine.hold(operators.cancel(SCHEMA, asked, now=self.now))
+        answers = self.engine.hold(operators.cancel(SCHEMA, asked, now=self.now, retention=Retention()))
         assert answers == {job: self.model.cancel(job) for job in asked}
 
     @rule(asked=some_of(all_jobs), priority=st.sampled_from([0, 5, 9]))

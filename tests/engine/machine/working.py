@@ -9,7 +9,7 @@ from engine.machine.places import Running, Worker
 from holdfast.domain.outcome import AttemptOutcome
 from holdfast.domain.transition import ReleaseJob, Run, Transition, decide
 from holdfast.storage import runs, workers
-from holdfast.storage.runs import Saving, Settled, Settlement
+from holdfast.storage.runs import Retention, Saving, Settled, Settlement
 from support.engine import SCHEMA
 
 _outcomes = st.lists(outcomes, min_size=3, max_size=3)
@@ -179,7 +179,9 @@ class Working(Core):
         return decide(Run(attempt, policy.max_attempts, policy.backoff, policy.on_lost), outcome, luck)
 
     def send(self, settlements: list[Settlement], *, is_hindered: bool = False) -> list[Settled]:
-        answers = self.engine.hold(runs.settle_surely(SCHEMA, settlements, now=self.now))
+        answers = self.engine.hold(
+            runs.settle_surely(SCHEMA, settlements, now=self.now, retention=Retention())
+        )
         expected = [self.model.settle(settlement, is_hindered=is_hindered) for settlement in settlements]
         assert sorted(answers) == sorted(expected)
         return answers
