@@ -16,7 +16,7 @@ from holdfast.domain.states import FINAL_STATES, JobState, final_state
 from holdfast.errors import InvalidInput, JobEnded, JobNotFound
 from holdfast.postgres.statement import Statement
 from holdfast.result_timeout import FOR_A_WORKER, result_timeout
-from holdfast.storage.operators import Found, find
+from holdfast.storage.job_lookup import Found, find
 from holdfast.storage.unserved import Service, service_of
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ import json
 from datetime import UTC
 
 from holdfast.errors import ResultTimeout
-from holdfast.storage.operators import Found
+from holdfast.storage.job_lookup import Found
 from holdfast.storage.unserved import Service
 from holdfast.worker.queue_choice import near
 

@@ -14,7 +14,7 @@ from holdfast.domain.failure import Failure
 from holdfast.domain.job import NewJob, Policy, args_json
 from holdfast.domain.transition import CompleteJob, FailJob, RetryJob
 from holdfast.errors import InvalidInput
-from holdfast.storage import jobs, operators
+from holdfast.storage import job_lookup, jobs, operators
 from holdfast.storage.runs import Retention, Saving, Settlement, settle
 from support.engine import SCHEMA, Engine
 
@@ -189,8 +189,8 @@ OPERATORS: list[tuple[Any, str]] = [
     (lambda: operators.purge_dead(SCHEMA), "name the dead jobs to delete, or the time"),
     (lambda: operators.purge_dead(SCHEMA, before=NAIVE), "has no time zone"),
     (lambda: operators.purge_dead(SCHEMA, jobs=[2**63]), "is no job id"),
-    (lambda: operators.find(SCHEMA, 2**63), "is no job id"),
-    (lambda: operators.history(SCHEMA, 2**70), "is no job id"),
+    (lambda: job_lookup.find(SCHEMA, 2**63), "is no job id"),
+    (lambda: job_lookup.history(SCHEMA, 2**70), "is no job id"),
     (lambda: next(operators.cancel(SCHEMA, [1, -(2**64)], retention=Retention())), "is no job id"),
     (lambda: next(operators.reprioritise(SCHEMA, [1], priority=10)), "priority is 10"),
     (lambda: next(operators.retry_dead(SCHEMA, [2**63])), "is no job id"),

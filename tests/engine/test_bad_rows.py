@@ -23,7 +23,7 @@ from holdfast.domain.transition import (
     Transition,
     decide,
 )
-from holdfast.storage import chores, operators, runs, workers
+from holdfast.storage import chores, job_lookup, runs, workers
 from holdfast.storage.runs import Retention
 from support.engine import SCHEMA, Engine
 
@@ -31,7 +31,7 @@ JOB = timedelta(seconds=1)
 RUN = Run(1, 1, Policy("mail").backoff)
 
 
-def settled(engine: Engine, worker: int, transitions: list[Any]) -> list[operators.Found]:
+def settled(engine: Engine, worker: int, transitions: list[Any]) -> list[job_lookup.Found]:
     """Each of these in one statement, with a sound one before and behind."""
     asked = [CompleteJob("1", None), *transitions, CompleteJob("2", None)]
     for _ in asked:

@@ -10,7 +10,7 @@ import pytest
 from holdfast.domain.failure import Failure
 from holdfast.domain.job import Policy
 from holdfast.domain.transition import CancelJob, CompleteJob, RetryJob
-from holdfast.storage import chores, operators, ring, runs, workers
+from holdfast.storage import chores, job_lookup, operators, ring, runs, workers
 from holdfast.storage.runs import Retention
 from support.engine import SCHEMA, START, Engine
 
@@ -65,7 +65,7 @@ def test_a_running_job_gets_a_request_that_its_worker_learns_of_and_answers(dsn:
     assert cancel(engine, job) == {job: "requested"}  # asking again moves neither the time nor the reason
     assert engine.settle(worker, claimed, CancelJob(Failure("gave up", "cancelled"))).outcome == "cancelled"
     assert cancel(engine, job) == {job: "final"}
-    [entry] = engine.run(operators.history(SCHEMA, job))
+    [entry] = engine.run(job_lookup.history(SCHEMA, job))
     assert json.loads(entry.error or "") == {"code": "cancelled", "message": "ordered twice"}
 
 
@@ -75,7 +75,7 @@ def test_a_retry_that_a_request_cancels_keeps_its_traceback_and_says_why(engine:
     cancel(engine, job, reason="ordered twice")
     failure = Failure("broke", "handler_error", "ValueError", "line 1")
     assert engine.settle(worker, claimed, RetryJob(A_MINUTE, failure)).outcome == "cancelled"
-    [entry] = engine.run(operators.history(SCHEMA, job))
+    [entry] = engine.run(job_lookup.history(SCHEMA, job))
     assert json.loads(entry.error or "") == {
         "code": "cancelled",
         "message": "ordered twice",

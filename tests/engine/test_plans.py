@@ -20,7 +20,7 @@ from holdfast.domain.transition import CompleteJob, FailJob, RetryJob
 from holdfast.postgres.borrowed import run_on_blocking
 from holdfast.postgres.conversation import Conversation
 from holdfast.postgres.statement import Statement
-from holdfast.storage import chores, jobs, notices, operators, runs, unserved, workers
+from holdfast.storage import chores, job_lookup, jobs, notices, operators, runs, unserved, workers
 from holdfast.storage.runs import Retention
 from holdfast.storage.session import plan_as_written
 from support.databases import a_copy
@@ -160,11 +160,11 @@ GUARDS = {
         150, "scheduled_run_at", "scheduled_deadline", *READY_DEADLINE,
     ),
     "since when a job has not fitted": guard(
-        operators.misfit_for(SCHEMA, ENDED + 17, now=NOW), 20, "ledger_pkey"
+        job_lookup.misfit_for(SCHEMA, ENDED + 17, now=NOW), 20, "ledger_pkey"
     ),
-    "find a ready job": guard(operators.find(SCHEMA, 17), 250, "job_pkey", "ledger_pkey", "scheduled_pkey"),
-    "find an ended job": guard(operators.find(SCHEMA, ENDED + 17), 250, "job_pkey", "ledger_pkey"),
-    "history": guard(operators.history(SCHEMA, ENDED + 17), 60, "ledger_pkey"),
+    "find a ready job": guard(job_lookup.find(SCHEMA, 17), 250, "job_pkey", "ledger_pkey", "scheduled_pkey"),
+    "find an ended job": guard(job_lookup.find(SCHEMA, ENDED + 17), 250, "job_pkey", "ledger_pkey"),
+    "history": guard(job_lookup.history(SCHEMA, ENDED + 17), 60, "ledger_pkey"),
     "cancel of 10": guard(
         first(operators.cancel(SCHEMA, WAITING, now=NOW, retention=Retention())),
         3_000, *READY, "scheduled_pkey", "lease_pkey", "job_pkey", rows=1_000,

@@ -9,7 +9,7 @@ import pytest
 from holdfast.domain.failure import Failure
 from holdfast.domain.job import NewJob, Policy
 from holdfast.domain.transition import FailJob, RetryJob, SnoozeJob
-from holdfast.storage import chores, jobs, workers
+from holdfast.storage import chores, jobs
 from holdfast.storage.runs import Retention
 from support.engine import SCHEMA, START, Engine
 
@@ -134,15 +134,13 @@ def test_an_expiry_pass_misses_nothing_when_one_table_has_more_than_its_limit(en
 
 @pytest.mark.requirement("S1.7", "S2.22")
 def test_the_next_due_time_is_the_earliest_of_all_that_is_to_come(engine: Engine) -> None:
-    assert engine.one(chores.next_due(SCHEMA, now=engine.now)) == (None, None, None)
+    assert engine.one(chores.next_due(SCHEMA, now=engine.now)) == (None, None)
     for seconds in (50, 20, 90):
         engine.enqueue(delay=A_SECOND * seconds, deadline_at=START + A_SECOND * (seconds + 40))
     engine.enqueue(deadline_at=START + A_SECOND * 70)
-    engine.worker()
     assert engine.one(chores.next_due(SCHEMA, now=engine.now)) == (
         20 * A_SECOND,
         60 * A_SECOND,
-        workers.LEASE,
     )
 
 
@@ -152,15 +150,14 @@ def test_a_job_that_has_failed_for_good_is_not_waited_for(engine: Engine) -> Non
     engine.enqueue(deadline_at=START + A_SECOND * 70)
     [claimed] = engine.claim(worker)
     engine.settle(worker, claimed, FailJob(NO))
-    assert engine.one(chores.next_due(SCHEMA, now=engine.now)) == (None, None, workers.LEASE)
+    assert engine.one(chores.next_due(SCHEMA, now=engine.now)) == (None, None)
 
 
 @pytest.mark.requirement("S1.8")
 def test_what_is_due_already_is_due_in_nothing_and_never_in_less(engine: Engine) -> None:
     engine.enqueue(delay=A_SECOND, deadline_at=START + 2 * A_SECOND)
-    engine.worker()
     engine.pass_time(timedelta(days=1))
-    assert engine.one(chores.next_due(SCHEMA, now=engine.now)) == (timedelta(),) * 3
+    assert engine.one(chores.next_due(SCHEMA, now=engine.now)) == (timedelta(),) * 2
 
 
 def test_a_hint_leaves_out_what_lies_before_it(engine: Engine) -> None:

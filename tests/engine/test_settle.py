@@ -21,7 +21,7 @@ from holdfast.domain.transition import (
     SnoozeJob,
     decide,
 )
-from holdfast.storage import chores, operators, runs, workers
+from holdfast.storage import chores, job_lookup, operators, runs, workers
 from holdfast.storage.runs import Retention
 from support.engine import SCHEMA, START, Engine
 
@@ -63,8 +63,9 @@ def test_a_failure_with_attempts_left_is_written_down_and_due_after_its_delay(en
     found = engine.find(job)
     assert found is not None
     assert (found.state, found.attempt, found.run_at) == ("scheduled", 1, START + A_MINUTE)
-    assert (found.finished_at, found.error, found.worker) == (None, None, None)
+    assert (found.finished_at, found.worker) == (None, None)
     [entry] = engine.history(job)
+    assert found.error == entry.error
     assert (entry.outcome, entry.is_final, entry.attempt) == ("retried", False, 1)
     assert json.loads(entry.error or "") == {
         "code": "handler_error",
@@ -189,7 +190,7 @@ def test_a_misfit_lasts_since_the_first_of_those_that_came_one_after_the_other(e
     unread = Failure("cannot read it", "decode_error")
 
     def lasting() -> timedelta | None:
-        return engine.one(operators.misfit_for(SCHEMA, job, now=engine.now))
+        return engine.one(job_lookup.misfit_for(SCHEMA, job, now=engine.now))
 
     def next_run() -> runs.ClaimRow:
         engine.pass_time(A_MINUTE)

@@ -15,7 +15,7 @@ import pytest
 from flows.running import PATIENCE, options
 from holdfast import App, Job
 from holdfast.postgres.pool import Pool
-from holdfast.storage.operators import find
+from holdfast.storage.job_lookup import find
 
 _NAME = re.compile(rb"/\* holdfast\.(\w+) \*/")
 _send = Pool.send

@@ -5,7 +5,7 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 
 from holdfast import App, WorkerOptions
-from holdfast.storage.operators import find
+from holdfast.storage.job_lookup import find
 from holdfast.worker.lease_keeper import Beats
 from holdfast.worker.worker import Worker
 from support.waiting import until

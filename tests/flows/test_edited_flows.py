@@ -7,7 +7,7 @@ import pytest
 
 from flows.running import until_state, working
 from holdfast import App, Flow, Job, Retry
-from holdfast.storage.operators import find
+from holdfast.storage.job_lookup import find
 
 Body = Callable[[Flow, Callable[[str], str]], Any]
 

@@ -11,7 +11,7 @@ import pytest
 from flows.running import state_of, until_state, working
 from holdfast import App, Flow, Handle, Retry
 from holdfast.errors import ChildFailed, EventTimeout, InvalidInput, JobEnded, StepFailed
-from holdfast.storage.operators import history
+from holdfast.storage.job_lookup import history
 from support.waiting import until
 
 

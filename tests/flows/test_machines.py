@@ -14,7 +14,8 @@ import pytest
 from flows.running import state_of, until_state, working
 from holdfast import App, Context, Done, Fail, Flow, Machine, Next, Retry, Snooze, Step
 from holdfast.errors import InvalidArguments, InvalidInput, JobEnded
-from holdfast.storage.operators import find, history, misfit_for, resume_dead
+from holdfast.storage.job_lookup import find, history, misfit_for
+from holdfast.storage.operators import resume_dead
 from support.colours import both_colours
 from support.waiting import until
 

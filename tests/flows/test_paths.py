@@ -12,7 +12,7 @@ from holdfast import App, Flow, Job, Retry
 from holdfast.domain.flow_path import MAIN, Path, Recorded
 from holdfast.errors import FlowDiverged, JobEnded, StepNameTaken
 from holdfast.postgres.statement import Statement
-from holdfast.storage.operators import find
+from holdfast.storage.job_lookup import find
 
 
 def recorded(*names: str, code: int | None = 1, kind: str = "step", is_done: bool = True) -> list[Recorded]:

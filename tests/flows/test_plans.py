@@ -14,7 +14,7 @@ from engine.plans import Statistics, explained
 from holdfast.domain.job import NewJob, Policy
 from holdfast.postgres.borrowed import run_on_blocking
 from holdfast.postgres.statement import Statement
-from holdfast.storage import flows, flows_shown, machines, operators
+from holdfast.storage import flows, flows_shown, job_lookup, machines
 from holdfast.storage.flows import Fence, Wait, Writing
 from holdfast.storage.machines import Move
 from holdfast.storage.session import plan_as_written
@@ -146,7 +146,7 @@ GUARDS: dict[str, tuple[Statement[Any], int, set[str]]] = {
         3_000,
         {"checkpoint_pkey", "job_pkey", "waiting_pkey"},
     ),
-    "find a waiting flow": (operators.find(SCHEMA, 77), 150, {"waiting_pkey"}),
+    "find a waiting flow": (job_lookup.find(SCHEMA, 77), 150, {"waiting_pkey"}),
 }
 
 

@@ -12,7 +12,7 @@ from holdfast.postgres.borrowed import run_on_blocking
 from holdfast.postgres.conversation import Conversation, hold_blocking
 from holdfast.postgres.schema import Schema
 from holdfast.postgres.statement import Statement
-from holdfast.storage import jobs, operators, ring, runs, workers
+from holdfast.storage import job_lookup, jobs, ring, runs, workers
 from holdfast.storage.runs import Retention
 from holdfast.storage.session import plan_as_written
 
@@ -104,12 +104,12 @@ class Engine:
         settlement = runs.Settlement(worker, claimed.job, claimed.run, transition)
         return self.one(runs.settle(SCHEMA, [settlement], now=self.now, retention=Retention()))
 
-    def find(self, job: int) -> operators.Found | None:
-        return next(iter(self.run(operators.find(SCHEMA, job))), None)
+    def find(self, job: int) -> job_lookup.Found | None:
+        return next(iter(self.run(job_lookup.find(SCHEMA, job))), None)
 
     def state(self, job: int) -> str | None:
         found = self.find(job)
         return found.state if found else None
 
-    def history(self, job: int) -> list[operators.LedgerEntry]:
-        return self.run(operators.history(SCHEMA, job))
+    def history(self, job: int) -> list[job_lookup.LedgerEntry]:
+        return self.run(job_lookup.history(SCHEMA, job))

@@ -8,7 +8,7 @@ import pytest
 from holdfast import App, Context, Fail, Retry
 from holdfast.codec import result as codec
 from holdfast.domain.json_text import is_surely_longer
-from holdfast.storage.operators import find, history
+from holdfast.storage.job_lookup import find, history
 from holdfast.worker.failure_from_error import from_error
 
 HUGE = 10 * 1024 * 1024

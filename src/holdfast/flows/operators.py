@@ -14,7 +14,8 @@ from holdfast.postgres.conversation import Conversation, Holder, ask
 from holdfast.postgres.schema import Schema
 from holdfast.postgres.statement import Statement
 from holdfast.storage.flows_shown import FlowRow, flows, is_flow, retry_from, steps
-from holdfast.storage.operators import Found, cancel, find, history, resume_dead, retry_dead
+from holdfast.storage.job_lookup import Found, find, history
+from holdfast.storage.operators import cancel, resume_dead, retry_dead
 from holdfast.storage.runs import Retention
 from holdfast.worker.cancel_log import log_cancelled
 

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from holdfast.domain.states import FinalState, JobState, RunOutcome, final_state
 from holdfast.storage.flows_shown import FlowRow, StepRow
-from holdfast.storage.operators import Found, LedgerEntry
+from holdfast.storage.job_lookup import Found, LedgerEntry
 
 _STATE = "state"
 

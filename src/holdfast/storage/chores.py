@@ -58,7 +58,6 @@ class NextDue(NamedTuple):
 
     run: timedelta | None
     deadline: timedelta | None
-    expiry: timedelta | None
 
 
 class HeldLease(NamedTuple):

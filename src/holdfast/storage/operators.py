@@ -1,4 +1,4 @@
-"""What operators do: cancel, reprioritise, pause and resume queues, look after the dead, look at a job."""
+"""What operators do: cancel, reprioritise, pause and resume queues, look after dead letters."""
 
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
@@ -14,11 +14,10 @@ from holdfast.domain.job import (
     check_text,
     check_time,
 )
-from holdfast.domain.states import JobState, RunOutcome
 from holdfast.errors import InvalidInput
 from holdfast.postgres.conversation import Conversation, ask
 from holdfast.postgres.schema import Schema
-from holdfast.postgres.statement import Statement, StatementFile
+from holdfast.postgres.statement import Statement
 from holdfast.storage.runs import Retention
 from holdfast.storage.statements import statement
 
@@ -76,46 +75,6 @@ class DeadJob(NamedTuple):
     error: str | None
 
 
-class Found(NamedTuple):
-    """One job with its state."""
-
-    job: int
-    kind: str
-    queue: str
-    priority: int
-    state: JobState
-    attempt: int
-    max_attempts: int
-    args: str
-    tags: list[str] | None
-    unique_key: str | None
-    created_at: datetime
-    run_at: datetime | None
-    started_at: datetime | None
-    worker: int | None
-    deadline_at: datetime | None
-    finished_at: datetime | None
-    error: str | None
-    result: str | None
-    flag: str | None
-    cancel_requested_at: datetime | None
-    is_parked: bool | None
-    progress: str | None
-
-
-class LedgerEntry(NamedTuple):
-    run: int
-    attempt: int
-    outcome: RunOutcome
-    is_final: bool
-    worker: int | None
-    started_at: datetime | None
-    finished_at: datetime
-    flag: str | None
-    error: str | None
-    result: str | None
-
-
 _CANCEL = statement("cancel", Cancelled)
 _PLACE_LOST = statement("place_lost", int)
 _REPRIORITISE = statement("reprioritise", Answered)
@@ -126,9 +85,6 @@ _QUEUE_KNOWN = statement("queue_known", QueueKnown, is_repeatable=True)
 _DEAD_LIST = statement("dead_list", DeadJob, is_repeatable=True)
 _DEAD_TO_READY = statement("dead_to_ready", Answered)
 _DEAD_PURGE = statement("dead_purge", int)
-_FIND = statement("find", Found, is_repeatable=True)
-_MISFIT: StatementFile[timedelta | None] = statement("misfit", lambda lasting: lasting, is_repeatable=True)
-_HISTORY = statement("history", LedgerEntry, is_repeatable=True)
 
 
 def cancel(
@@ -346,20 +302,3 @@ def purge_dead(
     return _DEAD_PURGE.with_params(
         schema, jobs=None if jobs is None else sorted(set(jobs)), before=before, limit=limit
     )
-
-
-def find(schema: Schema, job: int) -> Statement[Found]:
-    """One job with its state; no row when there is no such job any more."""
-    check_ids([job])
-    return _FIND.with_params(schema, job=job)
-
-
-def misfit_for(schema: Schema, job: int, *, now: datetime | None = None) -> Statement[timedelta | None]:
-    """For how long what is stored of a job has not fitted the code; None: it has, the last time."""
-    return _MISFIT.with_params(schema, job=job, now=now)
-
-
-def history(schema: Schema, job: int) -> Statement[LedgerEntry]:
-    """All that the ledger has of a job, oldest first."""
-    check_ids([job])
-    return _HISTORY.with_params(schema, job=job)

@@ -16,7 +16,7 @@ from holdfast.postgres.database import Database
 from holdfast.postgres.failure_log import FailureLog
 from holdfast.postgres.schema import Schema
 from holdfast.postgres.translate import is_datas_fault
-from holdfast.storage.operators import history
+from holdfast.storage.job_lookup import history
 from holdfast.storage.runs import Answer, Retention, Saving, Settled, Settlement, save, settle_surely
 from holdfast.worker.claimed_run import ClaimedRun, Stop
 

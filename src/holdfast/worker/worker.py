@@ -27,7 +27,7 @@ from holdfast.postgres.statement import Statement
 from holdfast.producer.nearby_workers import NearbyWorkers
 from holdfast.producer.wake_ups import LEADER, notify
 from holdfast.storage.fit import check_fit
-from holdfast.storage.operators import misfit_for
+from holdfast.storage.job_lookup import misfit_for
 from holdfast.storage.runs import Heartbeat, Settlement, postpone, renew, settle_surely
 from holdfast.storage.workers import register, retire
 from holdfast.telemetry.events import Emitter, NobodyServes, WorkerStarted, WorkerStopped, WorkerWasLost

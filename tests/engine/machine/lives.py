@@ -82,8 +82,7 @@ class Lives:
     def next_due(self) -> NextDue:
         run_ats = [job.place.run_at for job in self.jobs.values() if isinstance(job.place, Scheduled)]
         deadlines = [job.new.deadline_at for job in self.placed(Ready, Scheduled)]
-        expiries = [worker.expires_at for worker in self.workers.values() if worker.is_alive]
-        return NextDue(self._until(run_ats), self._until(deadlines), self._until(expiries))
+        return NextDue(self._until(run_ats), self._until(deadlines))
 
     def _until(self, moments: Sequence[datetime | None]) -> timedelta | None:
         first = min((moment for moment in moments if moment is not None), default=None)

@@ -1,4 +1,4 @@
--- How long until something is due by itself: a scheduled job, a deadline, the expiry of a worker's lease.
+-- How long until something is due by itself: a scheduled job, a deadline.
 -- NULL where nothing is to come; never less than nothing, nor more than a hundred years. Looks from %(since)s on, as promote does.
 -- Leans on scheduled_run_at and the partial deadline indexes, one entry of each.
 with clock as materialized (
@@ -16,13 +16,10 @@ with clock as materialized (
              order by deadline_at limit 1),
            (select deadline_at from {schema}.waiting
              where deadline_at is not null and deadline_at >= coalesce(%(since)s::timestamptz, '-infinity')
-             order by deadline_at limit 1)) as deadline_at,
-         (select min(expires_at) from {schema}.worker where lost_at is null) as expires_at
+             order by deadline_at limit 1)) as deadline_at
 )
 select case when run_at <= now then interval '0'
             when run_at is not null then least(run_at, now + interval '36525 days') - now end as run,
        case when deadline_at <= now then interval '0'
-            when deadline_at is not null then least(deadline_at, now + interval '36525 days') - now end as deadline,
-       case when expires_at <= now then interval '0'
-            when expires_at is not null then least(expires_at, now + interval '36525 days') - now end as expiry
+            when deadline_at is not null then least(deadline_at, now + interval '36525 days') - now end as deadline
   from clock, due
