@@ -259,7 +259,7 @@ def test_what_cannot_be_done_is_said_with_an_exit_code(left: Left, capsys: Captu
     assert main(["flows", "resume", str(left.waiting)]) == 1
     assert "is waiting: only one that has failed" in capsys.readouterr().err
     assert main(["flows", "emit", "packed:1", "{by: eve}"]) == 2
-    assert "is no JSON" in capsys.readouterr().err
+    assert "is not JSON" in capsys.readouterr().err
     assert main(["flows", "emit", "packed:1", "NaN"]) == 2
     assert "NaN or infinity" in capsys.readouterr().err
     for wrong in (["emit", ""], ["emit", "packed:1", "--keep", "0s"], ["emit", "packed:1", "--keep", "soon"]):

@@ -174,7 +174,7 @@ async def test_a_flow_survives_one_death_after_the_other(books: str) -> None:
 
 
 def effects(books: str) -> list[str]:
-    """Those since the last time that somebody asked."""
+    """Those since the last question."""
     with psycopg.connect(books) as connection:
         assert flaws(connection) == {}
         names = [name for (name,) in connection.execute("select name from deed order by name")]

@@ -62,7 +62,7 @@ async def test_a_machine_goes_from_step_to_step_and_ends_with_a_typed_result(app
 
 
 @pytest.mark.requirement("S1.17", "S1.18", "S1.19", "S1.20", "S1.21", "S1.23")
-async def test_a_failing_step_is_run_once_and_for_each_of_its_retries_and_a_new_step_counts_anew(
+async def test_a_failing_step_is_run_once_and_for_each_of_its_retries_and_a_new_step_starts_counting_again(
     app: App,
 ) -> None:
     ran: list[tuple[str, int]] = []

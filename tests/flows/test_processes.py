@@ -1,4 +1,4 @@
-"""Real workers, killed and frozen: each effect of a flow happens once, whoever runs it."""
+"""Real workers, killed and frozen: each effect of a flow happens once, on any worker."""
 
 import importlib
 from collections.abc import AsyncIterator, Iterator
@@ -35,7 +35,7 @@ async def orders(books: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[A
 
 
 class Ledger:
-    """What somebody with psql sees."""
+    """What an operator with psql sees."""
 
     def __init__(self, dsn: str) -> None:
         self._connection = psycopg.connect(dsn, autocommit=True)

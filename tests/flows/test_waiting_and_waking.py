@@ -90,7 +90,7 @@ def test_each_event_answers_one_wait_of_a_flow_in_the_order_of_the_waits(story: 
 
 
 def test_an_event_that_is_emitted_while_a_flow_goes_to_wait_wakes_it(story: Story) -> None:
-    """The flow has looked, and not committed: whoever takes up the event waits for the flow's lock."""
+    """The flow has not committed yet: the transaction that takes up the event waits for the flow's lock."""
     flow_side, emitter, leader = story.parties(3)
     flow = begun(flow_side)
     flow_side.begin()
@@ -281,7 +281,7 @@ def test_a_child_that_is_cancelled_or_expires_wakes_its_flow_from_wherever_it_wa
     assert wakes(party) == 1
 
 
-def test_children_of_a_flow_that_is_cancelled_are_told_to_whoever_wakes(story: Story) -> None:
+def test_children_of_a_flow_that_is_cancelled_are_told_to_the_flow_waker(story: Story) -> None:
     [party] = story.parties(1)
     flow = begun(party)
     ids = calls(party, flow, 2)

@@ -1,4 +1,4 @@
-"""Rows that somebody wrote by hand and that mean nothing: reported, skipped, and no harm to the others."""
+"""Rows that were written by hand and mean nothing: reported, skipped, and no harm to the others."""
 
 from datetime import timedelta
 from typing import Any

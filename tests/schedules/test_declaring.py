@@ -93,7 +93,7 @@ async def test_declaring_the_same_again_changes_nothing(dsn: str, books: Books, 
     assert books.rows("select version, created_at from holdfast.schedule") == before
 
 
-async def test_a_declaration_that_was_removed_is_shown_as_orphaned_until_somebody_deletes_it(
+async def test_a_declaration_that_was_removed_is_shown_as_orphaned_until_an_operator_deletes_it(
     dsn: str, books: Books, heard: Heard
 ) -> None:
     async with app_with(dsn) as app:

@@ -1,4 +1,4 @@
-"""One fire for each plan, whoever races, dies or sleeps: with real connections and real processes."""
+"""One fire for each plan, though processes race, die and sleep: with real connections and processes."""
 
 import asyncio
 import subprocess

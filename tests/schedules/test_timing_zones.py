@@ -1,4 +1,4 @@
-"""The law of daylight saving holds in every IANA zone, at transitions sampled anew in each run."""
+"""The law of daylight saving holds in every IANA zone, at transitions sampled again in each run."""
 
 import random
 from datetime import datetime, timedelta

@@ -39,7 +39,7 @@ def main(args: Sequence[str] | None = None, *, migrations: Sequence[Migration] |
         _say(_one_line(error.format_message()))
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
-        # Abort is click's name for Ctrl-C. Whatever was under way has been rolled back on the way up to here.
+        # Abort is click's name for Ctrl-C. What was under way has been rolled back on the way up to here.
         _say("interrupted")
         return Exit.INTERRUPTED
     except HoldfastError as error:
@@ -50,7 +50,7 @@ def main(args: Sequence[str] | None = None, *, migrations: Sequence[Migration] |
 
 def _exit_code(error: HoldfastError) -> Exit:
     if isinstance(error, InvalidConnectionString):
-        return Exit.USAGE  # whichever command was told where the database is, it was told wrongly
+        return Exit.USAGE  # the database was named wrongly, in whichever command
     if isinstance(error, MissingPrivilege):
         return Exit.REFUSED
     return Exit.NOT_FOUND if isinstance(error, LookupError) else Exit.FAILED

@@ -177,7 +177,7 @@ def cancel(flow: int, *, reason: str, dsn: str | None, schema: Schema, as_json: 
         answer = app.flows.cancel_sync(flow, reason=reason)
     words = {
         "cancelled": f"flow {flow} is cancelled",
-        "requested": f"flow {flow} is running, and told to end",
+        "requested": f"flow {flow} is running and was asked to stop",
         "final": f"flow {flow} has ended already",
     }
     sentence = words.get(answer, f"flow {flow} is moving: try again")
@@ -189,7 +189,7 @@ def _payload(ctx: click.Context, param: click.Parameter, value: str | None) -> A
         return None if value is None else json.loads(value)
     except ValueError as error:
         raise click.BadParameter(
-            f'{value!r} is no JSON ({error}): write {{"by": "eve"}}, 42 or \'"text"\'', ctx, param
+            f'{value!r} is not JSON ({error}): write {{"by": "eve"}}, 42 or \'"text"\'', ctx, param
         ) from None
 
 
@@ -210,7 +210,7 @@ def _event(ctx: click.Context, param: click.Parameter, value: str) -> str:
     default=compact(KEEP_EVENTS),
     show_default=True,
     metavar="LENGTH",
-    help="How long, if nobody waits.",
+    help="How long it is kept if no flow waits for it.",
 )
 @where
 @json_option
@@ -220,7 +220,9 @@ def emit(
     """Send an event: flows that wait for it go on, or the first that asks for it."""
     with opened(dsn, schema) as app:
         app.emit_sync(event, payload, keep=keep)
-    sentence = f'"{event}" is sent: who waits for it goes on; if nobody does, it is kept for {compact(keep)}'
+    sentence = (
+        f'"{event}" is sent: flows that wait for it go on; if none does, it is kept for {compact(keep)}'
+    )
     _tell({"emitted": event}, sentence, as_json=as_json)
 
 

@@ -14,7 +14,7 @@ LogFormat = Literal["text", "json"]
 
 
 def set_up_logging(log_format: LogFormat, level: str) -> None:
-    """Send everything from this level on to stderr, Python's warnings too, in place of whatever was set up
+    """Send everything from this level on to stderr, Python's warnings too, in place of what was set up
     before.
     """
     handler = logging.StreamHandler(sys.stderr)

@@ -60,9 +60,9 @@ def run(
     "--until",
     callback=read_until,
     metavar="TIME",
-    help="Until a time, or for a length such as 2h; else for good.",
+    help="Until a time, or for a length such as 2h; without it, for good.",
 )
-@click.option("--note", metavar="TEXT", help="Why, for whoever wonders.")
+@click.option("--note", metavar="TEXT", help="Why it is paused, shown to other operators.")
 @where
 @json_option
 def pause(
@@ -74,7 +74,7 @@ def pause(
     schema: Schema,
     as_json: bool,
 ) -> None:
-    """Let nothing fire. Plans meanwhile are skipped, not caught up later."""
+    """Stop firing. Plans in a pause are skipped, not caught up later."""
     with opened(dsn, schema) as app:
         app.schedules.pause_sync(name, note=note, until=until)
         paused = app.schedules.get_sync(name)

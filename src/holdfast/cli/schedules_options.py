@@ -39,7 +39,9 @@ def read_time(ctx: click.Context, param: click.Parameter, value: str | None) -> 
         read = datetime.fromisoformat(value)
     except ValueError:
         raise click.BadParameter(
-            f"{value!r} is no time: write 2026-03-29, 2026-03-29T09:00 or 2026-03-29T09:00+02:00", ctx, param
+            f"{value!r} is not a time: write 2026-03-29, 2026-03-29T09:00 or 2026-03-29T09:00+02:00",
+            ctx,
+            param,
         ) from None
     return read if read.tzinfo else read.replace(tzinfo=UTC)
 
@@ -59,7 +61,7 @@ tz_option = click.option(
     "--tz",
     callback=read_zone,
     metavar="ZONE",
-    help="Show times in this zone, such as Europe/Oslo; else in UTC.",
+    help="Show times in this zone, such as Europe/Oslo; without it, in UTC.",
 )
 
 

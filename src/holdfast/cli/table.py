@@ -24,7 +24,7 @@ def print_table(
 
 
 def terminal_width() -> int | None:
-    """None when nobody looks: then nothing is cut."""
+    """None when the output is not a terminal: then nothing is cut."""
     return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 

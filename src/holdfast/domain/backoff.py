@@ -71,7 +71,7 @@ DEFAULT = Exponential(timedelta(seconds=2))
 
 
 def _power(base: float, exponent: float) -> float:
-    """Total: what is too large for a float is larger than any cap."""
+    """Never raises: what is too large for a float is larger than any cap."""
     try:
         return float(base**exponent)
     except OverflowError:
@@ -97,8 +97,8 @@ def to_json(backoff: Backoff) -> str | None:
 
 
 def from_json(text: str | None) -> Backoff:
-    """The policy that was stored. What cannot be read (a row written by hand) is the default: rescue never
-    stops at one bad row.
+    """The stored policy. A row that was written by hand and cannot be read gets the default, so that rescue
+    never stops at one bad row.
     """
     if text is None:
         return DEFAULT

@@ -52,7 +52,7 @@ def between(
 
 
 def _moments_after(expression: Expression, zone: ZoneInfo, moment: datetime) -> Iterator[datetime]:
-    """All of them, in order. Away from jumps it steps on without asking anew."""
+    """All of them, in order. Away from clock changes it steps on without looking again."""
     while (found := first_after(expression, zone, moment)) is not None:
         moment = found
         yield moment

@@ -1,4 +1,4 @@
-"""What went wrong with a run, bounded and fit to be stored whatever the handler raised."""
+"""What went wrong with a run, cut to a size and to characters that can be stored."""
 
 import json
 from dataclasses import dataclass, field
@@ -23,8 +23,8 @@ CAUSES_LIMIT = 10
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """A code for programs, a message and a traceback for people, the causes behind it. Cut at once: a handler
-    may raise with the whole file that it could not read, and the log shows it, too.
+    """A code for programs, a message and a traceback for people, and the causes behind it. Cut when it is
+    made: a handler may put a whole file into its message, and the log shows the message, too.
     """
 
     message: str
@@ -34,7 +34,7 @@ class Failure:
     causes: tuple[str, ...] = field(default=())
 
     def __post_init__(self) -> None:
-        """At a character, never inside one; the end of a traceback is the part that tells."""
+        """Cuts between characters. Keeps the end of a traceback, which names the error."""
         if len(self.message) > MESSAGE_LIMIT:
             object.__setattr__(self, "message", self.message[:MESSAGE_LIMIT])
         if self.traceback and len(self.traceback) > TRACEBACK_LIMIT:
@@ -62,11 +62,11 @@ def storable(text: str) -> str:
 
 
 def recorded_error(text: str | None) -> dict[str, Any]:
-    """What is stored of a failure, for programs. One that was damaged by hand says so."""
+    """A stored failure as a dict. One that was damaged by hand says so."""
     error = json.loads(text or "{}")
     if isinstance(error, dict):
         return error
     return {
         "code": "handler_error",
-        "message": "what was recorded of the error is damaged: it is no JSON object",
+        "message": "the recorded error is damaged: it is not a JSON object",
     }

@@ -89,7 +89,7 @@ def full_name(name: str, key: object = None) -> str:
 
 
 class Path:
-    """The way of one run through its flow, beside the way that was recorded. Decides, and keeps no time."""
+    """The path of one run through its flow, compared with the recorded path. Decides only; does no I/O."""
 
     def __init__(self, recorded: Iterable[Recorded]) -> None:
         self._recorded = {record.name: record for record in recorded}
@@ -157,22 +157,22 @@ class Path:
         return bool(ahead) and not is_own and bool(self._not_done(names, kind))
 
     def abandon(self, lane: str) -> None:
-        """A branch was cut short: it need not come to what it has done before."""
+        """A branch was cut short: it need not reach what it did before."""
         self._ahead -= {name for name in self._ahead if self._is_within(name, lane)}
 
     def end(self) -> None:
-        """The function has returned: nothing that was done may have been passed by."""
+        """The function has returned: it must have reached everything that was done."""
         self.check()
         if self._ahead:
             raise self.diverged(f"it ended without {self._listed(self._ahead)}, which it has done before")
 
     def check(self) -> None:
-        """Once a run was found to be wrong it stays so, whatever its code catches."""
+        """Raise again what was found wrong with this run, even if its code has caught it."""
         if self._fault is not None:
             raise self._fault
 
     def refused(self, fault: Fault) -> Fault:
-        """The first one counts: others follow from it."""
+        """Remember the first fault: later ones follow from it."""
         self._fault = self._fault or fault
         return fault
 
@@ -211,8 +211,8 @@ class Path:
             )
 
     def _ahead_of(self, lane: str) -> set[str]:
-        """What a lane must come to before it does something new. Of what was done in tasks that the flow's
-        code made by itself there is no telling.
+        """What a lane must come to before it does something new. Tasks that the flow's
+        code started itself are left out: their order is unknown.
         """
         return {
             name

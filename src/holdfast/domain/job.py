@@ -36,7 +36,7 @@ _IDS = range(-(2**63), 2**63)
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """How a job is run, whatever its arguments: what jobs of one kind usually have in common."""
+    """How a job is run, independent of its arguments: what jobs of one kind usually share."""
 
     kind: str
     queue: str = "default"
@@ -103,8 +103,8 @@ class NewJob(LightValue, frozen=True):
             check_key(self.unique_key)
 
     def _check_order(self) -> None:
-        """Of two lengths, or of two moments. Which comes first of one and the other is for the database's
-        clock to say, and so is whether a moment has passed.
+        """Compare two lengths, or two moments. Only the database's clock can compare a length with a moment,
+        or say whether a moment has passed.
         """
         first = last = ""
         if self.delay is not None and self.deadline_in is not None and self.deadline_in <= self.delay:
@@ -165,7 +165,7 @@ def check_name(what: str, name: object, limit: int = NAME_LIMIT) -> None:
 
 
 def check_text(what: str, text: object) -> None:
-    """For people to read, and so of any characters; what cannot be stored of it is replaced."""
+    """Text for people, so any character is allowed; what cannot be stored is replaced."""
     if not isinstance(text, str):
         raise InvalidInput(f"{what} is {_shown(text)}: give text")
 
@@ -196,7 +196,7 @@ def check_length(what: str, length: timedelta | None) -> None:
 
 
 def check_ids(jobs: object) -> None:
-    """A collection, as whoever checks it goes through it a second time."""
+    """A collection, not an iterator: the caller goes through it a second time."""
     if not isinstance(jobs, Collection):
         raise InvalidInput(
             f"{_shown(jobs)} is no list of job ids: give whole numbers such as enqueue answers"

@@ -46,8 +46,8 @@ def _number(text: str) -> Decimal:
 
 
 def is_surely_longer(value: object, limit: int, *, depth: int = 3) -> bool:
-    """Whether the JSON of a value takes more than so many bytes, as far as a short look can tell: lest half a
-    gigabyte be encoded only to be dropped. Looks at plain values alone, which mean what they seem.
+    """Whether the JSON of a value surely takes more than this many bytes, so that half a gigabyte is not
+    encoded only to be dropped. Looks only at plain built-in values, and only a few levels deep.
     """
     kind = type(value)
     if kind is str or kind is bytes or kind is bytearray:

@@ -1,4 +1,4 @@
-"""What a run came to, as its worker or the leader saw it. What follows from it is decided in `transition`."""
+"""How a run ended, as its worker or the leader saw it. `transition.decide` says what follows from it."""
 
 from dataclasses import dataclass
 from datetime import timedelta
@@ -28,8 +28,8 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """What is stored does not fit this version of the code; another version may know it. `lasting`: since it
-    was first found out.
+    """The stored arguments do not fit this version of the code; another version may know them. `lasting`: how
+    long ago a worker first found that out.
     """
 
     failure: Failure
@@ -38,7 +38,7 @@ class Unreadable:
 
 @dataclass(frozen=True, slots=True)
 class Snoozed:
-    """The handler wants to go on later; the attempt does not count."""
+    """The handler asked to go on later; the attempt does not count."""
 
     delay: timedelta
 
@@ -50,7 +50,7 @@ class Released:
 
 @dataclass(frozen=True, slots=True)
 class Cancelled:
-    """The handler gave up because somebody, or it itself, wished so."""
+    """The handler stopped because a caller or an operator cancelled the job, or because it raised Cancel."""
 
     failure: Failure | None = None
 

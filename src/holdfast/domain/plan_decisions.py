@@ -1,8 +1,8 @@
 """Which plans of a schedule are decided now, and how: one pure, total function of its standing and the clock.
 
-It is asked for one (schedule, scope) at a time, at whatever moments a leader happens to live. What it answers
-is written with a compare-and-swap on `last_plan_at`, so no plan is decided twice; what it leaves undecided is
-still due at the next look, so none is lost.
+The leader asks it for one (schedule, scope) at a time. The answer is written with a compare-and-swap on
+`last_plan_at`, so no plan is decided twice. What it leaves undecided is still due at the next look, so no
+plan is lost.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ _LATEST_LOOK = timedelta(minutes=1)
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """From `since` up to, not at, `until`; without an end it is on until someone resumes."""
+    """From `since` up to, not at, `until`; without an end it lasts until an operator resumes."""
 
     since: datetime
     until: datetime | None = None
@@ -161,7 +161,7 @@ class _Deciding:
                 self._take(asked)
 
     def _wanted(self, stretch: _Stretch) -> datetime | None:
-        """The latest plan that nobody asked to leave out."""
+        """The latest plan that no operator asked to skip."""
         plan = self.timing.latest(stretch.until, stretch.after)
         while plan is not None and plan in self.standing.skips:
             plan = self.timing.latest(plan - _TICK, stretch.after)
@@ -208,7 +208,7 @@ class _Deciding:
             self.rows.append(Decided(last, decision, reason, count=count, earliest=earliest))
 
     def _run_at(self, plan: datetime) -> datetime:
-        """Late jobs are spread from now on: after an outage they would otherwise all run at once."""
+        """Late jobs are spread out from now on: after an outage they would all run at once."""
         due = plan + self.rules.delay
         return (due if self.now - due <= ON_TIME else self.now) + self._jitter(plan)
 

@@ -94,7 +94,7 @@ def _number(what: str, value: object) -> float:
 
 
 def _check_matcher(on: object) -> None:
-    """A class that is no exception would match nothing, and only be noticed when a job is not tried again."""
+    """A class that is not an exception matches nothing; you would notice only when a job is not retried."""
     kinds = on if isinstance(on, tuple) else (on,) if isinstance(on, type) else ()
     is_sound = all(isinstance(kind, type) and issubclass(kind, BaseException) for kind in kinds)
     if on is None or (is_sound and (kinds or callable(on))):

@@ -32,7 +32,7 @@ class Pace:
 @dataclass(frozen=True, slots=True)
 class Moves:
     """Where new rows go from now on (None: stay), which segments are drained and can be cleared, and which
-    one has to be emptied by hand, since the ring is running out of free ones.
+    one the leader must empty row by row, since the ring is running out of free ones.
     """
 
     turn_to: int | None

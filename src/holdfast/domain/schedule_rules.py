@@ -25,7 +25,7 @@ _NONE = timedelta()
 class Rules:
     """`missed`: of the plans that were due and not decided, fire the `latest`, `every` one, or `skip` them.
 
-    `window` (with "every"): older plans are dropped. `max_per_pass` (not with "latest"): so many at once.
+    `window` (with "every"): older plans are dropped. `max_per_pass` (not with "latest"): the most at once.
     `max_lateness` (with "skip"): a plan decided later than that is too late; a minute unless given.
     `overlap`: while the job of an earlier plan is active, `allow` another, `skip` the plan, or `queue` it.
     `delay` and `jitter` move the job, never the plan. Plans lie from `starts_at` up to, not at, `ends_at`.
@@ -93,13 +93,13 @@ def read_rules(
 
 
 def check_scope(scope: object) -> None:
-    """Of a question: none at all, or the whole app, which is the scope without a name, will do."""
+    """The scope of a question: None for all of them, the empty name for the whole app."""
     if scope is not None and scope != "":
         check_name("scope", scope)
 
 
 def check_together(timing: Timing, rules: Rules) -> None:
-    """What makes sense alone and none together."""
+    """Refuse a timing and rules that make sense alone but not together."""
     if isinstance(timing, At) and (rules.starts_at is not None or rules.ends_at is not None):
         raise InvalidInput(
             "at= is one moment: starts_at and ends_at say nothing more about it, leave them out"
@@ -116,7 +116,7 @@ def check_together(timing: Timing, rules: Rules) -> None:
 
 
 def rules_to_json(rules: Rules) -> str:
-    """Only what differs from the default, so that a default may change for those who never chose."""
+    """Only what differs from the default, so that a new default reaches schedules that never chose."""
     chosen = {field.name: getattr(rules, field.name) for field in fields(rules)}
     differing = {name: value for name, value in chosen.items() if value != getattr(_DEFAULT, name)}
     return json.dumps({name: _plain(value) for name, value in differing.items()})
@@ -130,7 +130,7 @@ def rules_from_json(text: str) -> Rules:
     except InvalidInput:
         raise
     except (ValueError, TypeError, AttributeError, OverflowError, RecursionError):
-        raise InvalidInput(f"rules {text[:200]!r} cannot be read: put the schedule anew") from None
+        raise InvalidInput(f"rules {text[:200]!r} cannot be read: put the schedule again") from None
 
 
 def _same(value: Any) -> Any:

@@ -13,21 +13,21 @@ from zoneinfo import ZoneInfo, available_timezones
 from holdfast.errors import InvalidInput
 
 _SECOND = timedelta(seconds=1)
-# What a machine happens to be set to: the same schedule would mean another time on every node.
-_OF_THE_MACHINE = frozenset({"localtime", "posixrules"})
+# The zone that a host is set to: the same schedule would mean another time on every node.
+_HOST_ZONES = frozenset({"localtime", "posixrules"})
 
 
 @lru_cache(maxsize=1024)
 def zone_named(name: str) -> ZoneInfo:
     """The zone, or an error that offers the names that come near."""
     try:
-        return ZoneInfo(name if name not in _OF_THE_MACHINE else "")
+        return ZoneInfo(name if name not in _HOST_ZONES else "")
     except (KeyError, ValueError, OSError):  # an OSError when the name is a directory, such as "Europe"
         raise InvalidInput(_unknown(name)) from None
 
 
 def _unknown(name: str) -> str:
-    known = {zone.lower(): zone for zone in available_timezones() - _OF_THE_MACHINE}
+    known = {zone.lower(): zone for zone in available_timezones() - _HOST_ZONES}
     cities = {zone.rpartition("/")[2].lower(): zone for zone in sorted(known.values())}
     near = get_close_matches(name.lower(), [*known, *cities], n=1, cutoff=0.75)
     hint = f', such as "{(known | cities)[near[0]]}"' if near else ', such as "Europe/Oslo" or "UTC"'

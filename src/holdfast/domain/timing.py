@@ -127,7 +127,7 @@ class At:
 
 
 Timing = Cron | Every | At
-"""What they share. All moments are aware, all answers in UTC.
+"""What the three share. All moments are aware, all answers are in UTC.
 
 `first_after(moment)` is the first plan time later than the moment, or None if none will come.
 `latest(until, after)` is the latest one up to `until` and later than `after`, found without walking there.
@@ -185,7 +185,7 @@ def timing_from_json(text: str) -> Timing:
         raise
     except (ValueError, OverflowError, RecursionError):
         pass
-    raise InvalidInput(f"timing {text[:200]!r} cannot be read: put the schedule anew")
+    raise InvalidInput(f"timing {text[:200]!r} cannot be read: put the schedule again")
 
 
 def _uncapitalised(text: str) -> str:

@@ -114,7 +114,7 @@ class Branches:
         return await branch
 
     async def _resolve(self) -> None:
-        """Nobody can go on: ask for everything at once, and let those go on whose turn it is."""
+        """No branch can go on: ask for all waits at once, and let those branches go on whose wait is over."""
         blocked = list(self._blocked.items())
         answers = await self._wait_for([wait for _, (waits, _) in blocked for wait in waits])
         for task, (waits, answer) in blocked:

@@ -156,7 +156,7 @@ def _means_the_same(signature: Signature, recorded: str, given: str) -> bool:
     try:
         return signature.keyed(recorded) == signature.keyed(given)
     except Undecodable:
-        # The job has other parameters now: there is no telling.
+        # The job has other parameters now, so the two cannot be compared.
         return True
 
 

@@ -46,7 +46,7 @@ _FLAG = Typed.of(bool)
 
 
 class Flow:
-    """One run of a flow. Whatever it does goes by a name, is kept when it is done, and is not done again."""
+    """One run of a flow. Everything it does has a name, is kept when it is done, and is not done again."""
 
     def __init__(self, context: Context, replay: Replay, *, steps: StepRunner, handlers: Database) -> None:
         self._context = context

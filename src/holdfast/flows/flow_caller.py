@@ -51,8 +51,8 @@ class FlowCaller:
                 held.committed = CommittedEnd(end.outcome, waiting=end.waiting, failure=end.failure)
                 return None
             if end is not None:
-                wish = Snooze(timedelta()) if isinstance(end, Suspended) else end.wish
-                raise wish from error
+                request = Snooze(timedelta()) if isinstance(end, Suspended) else end.request
+                raise request from error
             raise _judged(held, error) from error
 
     def left_behind(self, held: ClaimedRun) -> Future[Any] | None:

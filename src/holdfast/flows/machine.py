@@ -71,7 +71,7 @@ def _instead(option: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Next:
-    """What a step returns to go on: `Next(Parse(path))`, or later, with no worker held meanwhile,
+    """What a step returns to go on: `Next(Parse(path))`, or later, with no worker held in between,
     `Next(Poll(), after="10m")`. The new step has all of its tries.
     """
 
@@ -80,7 +80,7 @@ class Next:
 
     @property
     def delay(self) -> timedelta | None:
-        """InvalidInput if it is no length of time that can be waited for."""
+        """InvalidInput if it is not a length of time that can be waited for."""
         if self.after is None:
             return None
         delay = duration(self.after, name="after")

@@ -71,7 +71,7 @@ class MachineCaller:
                     await self._go_on(held, standing, _move(held, signature, standing, answer))
                     return None
         except Interrupted as error:
-            raise error.wish from error
+            raise error.request from error
         except InvalidInput as error:
             # It would only be met again.
             raise _for_good(error) from error
@@ -144,7 +144,7 @@ class MachineCaller:
 
 
 def _go_by(held: ClaimedRun, standing: CurrentStep) -> None:
-    """From here on this run is judged by the step's own policy, if it has one, and told of by its name."""
+    """From here on the step's own policy, if it has one, decides on retries, and the log names the step."""
     retry = standing.step._retry  # noqa: SLF001  # said by its class
     row, kind = held.row, held.kind
     if retry is not None:

@@ -182,5 +182,5 @@ def _check_taken_up(schema: Schema, flow: int, answer: str) -> Conversation[None
             "has ended"
         )
     if found[0].state == "failed":
-        raise Conflict(f"flow {flow} is being changed by somebody else: try again")
+        raise Conflict(f"flow {flow} is being changed by another call: try again")
     raise FlowNotFailed(flow, found[0].state)

@@ -30,8 +30,8 @@ from holdfast.storage.runs import Retention
 
 T = TypeVar("T")
 
-# The database was away, or could not do it now: nobody's attempt has failed. A right or a table that is
-# missing is none of these, and costs an attempt: a step would else be run again and again until it is back.
+# The database was away, or could not do it now: no attempt has failed. A missing privilege or table is not
+# among these and costs an attempt: otherwise a step would run again and again until it is there.
 AWAY = (ConnectionFailed, ConnectionLost, PoolTimeout, Conflict, ServerUnable)
 
 

@@ -37,7 +37,7 @@ class Replay:
         self.awaited = ""
         self._is_end_caught = False
         self.children: dict[str, list[int]] = {}
-        """The jobs that a call, named as its wait is, waits for: to be told."""
+        """The jobs that each wait of that name waits for, for the log."""
 
     async def arrive(
         self, name: str, kind: str, *, is_new: bool = False
@@ -202,7 +202,7 @@ class Replay:
 
 def _nested(name: str, step: str) -> str:
     return (
-        f'"{name}" is inside of "{step}": a step runs as a whole, and anew when it was interrupted, so '
+        f'"{name}" is inside of "{step}": a step runs as a whole, and again when it was interrupted, so '
         "nothing in it can be kept or waited for by itself. Let the step return, and do this "
         "in the flow's own function"
     )

@@ -34,8 +34,8 @@ async def do_step(
         text = typed.encode(f'what step "{full}" gave', value)
     except (LeaseLost, Cancel, EndWith):
         raise
-    except Snooze as wish:
-        await replay.pause(full, snoozed_for(wish), failures, None, place)
+    except Snooze as request:
+        await replay.pause(full, snoozed_for(request), failures, None, place)
     except Unkeepable as error:
         # Never by the step's own retry: it has done its work, and would only do it again.
         await replay.fail(full, "step", error, failures=failures + 1, place=place)

@@ -222,12 +222,12 @@ def after_failure(retry: Retry | None, failures: int, error: Exception, luck: fl
     """What follows from the n-th failure of a step."""
     if isinstance(error, (Fail, TransactionEnded)):
         return Final()
-    wished = retried_after(error) if isinstance(error, RetryLater) else None
+    asked = retried_after(error) if isinstance(error, RetryLater) else None
     if retry is None:
-        return Open() if wished is None else Again(wished)
+        return Open() if asked is None else Again(asked)
     if failures >= retry.max_attempts or not (isinstance(error, RetryLater) or retry.is_retryable(error)):
         return Final()
-    delay = wished if isinstance(error, RetryLater) else retry.chosen_delay(failures, error)
+    delay = asked if isinstance(error, RetryLater) else retry.chosen_delay(failures, error)
     delay = retry.stored.delay(failures, luck) if delay is None else delay
     return Again(min(max(delay, timedelta()), LONGEST))
 

@@ -97,7 +97,7 @@ class StepTransaction:
             await self._failed(error)
 
     async def _failed(self, error: Exception) -> None:
-        """StepFailed, which the flow may catch: it is kept then, as a step's is. Wishes are none."""
+        """StepFailed, which the flow may catch: kept then, as a step's is. Snooze and Cancel are none."""
         self._replay.path.check()
         if isinstance(error, Fail) or not isinstance(error, (HandlerRequest, LeaseLost)):
             await self._replay.fail(self._name, "transaction", error, place=self._place)

@@ -72,7 +72,7 @@ class Typed:
         return text
 
     def written(self, what: str, value: Any) -> str:
-        """The text of a value that somebody gives, who is told when it is none of this type."""
+        """The JSON text of a value that the caller gives; InvalidInput if it is not of this type."""
         name = getattr(self.hint, "__name__", None) or str(self.hint)
         try:
             text = encoder.encode(value).decode()

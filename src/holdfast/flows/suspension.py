@@ -1,5 +1,5 @@
-"""How a flow's function is left before its end. Not errors: code of the user's that catches every Exception
-must not hold them up.
+"""How a flow's function is left before its end. Not errors: user code that catches every Exception
+must not stop them.
 """
 
 from datetime import timedelta
@@ -39,7 +39,7 @@ class Interrupted(BaseException):
         super().__init__(f"the flow was interrupted: {error}")
 
     @property
-    def wish(self) -> HandlerRequest:
+    def request(self) -> HandlerRequest:
         """Go on at once where the connection is back; after a pause where the server refused, as what it did
         may be all that it cannot do. No attempt is counted.
         """
@@ -56,7 +56,7 @@ def follows(error: BaseException | None, end: BaseException) -> bool:
 
 
 def end_in(error: BaseException) -> Suspended | Interrupted | None:
-    """The end that is meant, also out of a TaskGroup of the user's own."""
+    """The end inside this error, also when the user's TaskGroup has wrapped it."""
     if isinstance(error, (Suspended, Interrupted)):
         return error
     if isinstance(error, BaseExceptionGroup):

@@ -117,7 +117,7 @@ class Schedules:
         until: datetime | Length | None = None,
         conn: object = None,
     ) -> None:
-        """Let nothing fire, for good, until a time, or for a length of time. Plans meanwhile are skipped."""
+        """Stop firing: for good, until a time, or for a length of time. Plans in a pause are skipped."""
         await self._holder.hold(self._pause(name, note, until), conn)
 
     def pause_sync(
@@ -168,7 +168,7 @@ class Schedules:
     async def skip_next(
         self, name: str, *, count: int = 1, scope: str | None = None, conn: object = None
     ) -> Skipped:
-        """Let the next so many plans pass, of one scope or of all; answers which. 0 takes it back."""
+        """Skip the next `count` plans of one scope or of all, and answer which. 0 takes it back."""
         return await self._holder.hold(
             conversations.skip_next(self._schema, name, count=count, scope=scope), conn
         )

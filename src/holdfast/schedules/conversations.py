@@ -74,7 +74,7 @@ def run_now(
 def skip_next(
     schema: Schema, name: str, *, count: int, scope: str | None
 ) -> Conversation[list[tuple[str, datetime]]]:
-    """The next so many plans of each scope, instead of those asked for before; 0 takes it back."""
+    """Skip the next `count` plans of each scope, in place of those chosen before; 0 takes it back."""
     if not is_whole(count) or not 0 <= count <= MOST_PLANS:
         raise InvalidInput(
             f"count is {count!r}: give how many plans to skip, at most {MOST_PLANS:,}; 0 for none after all"
@@ -156,7 +156,7 @@ def backfill(
 
 
 def upcoming(timing: Timing, rules: Rules, after: datetime, count: int) -> Iterator[datetime]:
-    """Up to so many plan times later than a moment, as long as the rules let them be."""
+    """Up to `count` plan times later than a moment, within the rules' bounds."""
     if rules.starts_at is not None:
         after = max(after, rules.starts_at - _TICK)
     for _ in range(count):

@@ -1,5 +1,5 @@
-"""Schedules that are declared in code: written to the database when a worker starts, additively, and said to
-be still declared from then on. Whoever says so reads their scopes, too.
+"""Schedules that are declared in code. A worker writes its own to the database when it starts, deletes no
+others, and confirms from then on that they are still declared. It also reads their scopes.
 """
 
 import asyncio
@@ -126,7 +126,7 @@ class Declarer:
             await asyncio.sleep((_AGAIN if self._left else TEND).total_seconds())
 
     async def once(self) -> None:
-        """Write what is not written yet; of the others, read the scopes that nobody else has read lately.
+        """Write what is not written yet; of the others, read the scopes that no other worker has read lately.
 
         Those whose scopes must be asked for come last and side by side: a slow source holds up no other.
         """
@@ -151,7 +151,7 @@ class Declarer:
         await self._tried(one, self._read_scopes(one))
 
     async def _tend(self) -> list[Declared]:
-        """Say what is still declared; those whose scopes are to be read."""
+        """Confirm what is still declared; answers those whose scopes are to be read."""
         names = [name for name in self._declared if name not in self._left]
         try:
             due = await self._database.run(tend(self._schema, names, pause=TEND * 5 / 6)) if names else []
@@ -172,7 +172,7 @@ class Declarer:
             if isinstance(error, StatementFailed):
                 await self._tell(one, f"{type(error).__name__}: {error}")
             else:
-                self._failed(error)  # an outage is no trouble of this schedule
+                self._failed(error)  # an outage is not this schedule's fault
             return False
         except Exception as error:  # noqa: BLE001  # reported; a source of scopes is the user's code
             await self._tell(one, f"{type(error).__name__}: {error}")
@@ -189,7 +189,7 @@ class Declarer:
         try:
             read = await self._scopes(one)
         except Exception:
-            # Known all the same, with the scopes that it had: what it lacks is told.
+            # Written all the same, with the scopes that it had; the error is reported.
             async with self._database.transaction() as transaction:
                 await hold(put(self._schema, new, is_declared=True), transaction.run)
             raise

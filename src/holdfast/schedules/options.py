@@ -18,10 +18,10 @@ Length = str | timedelta
 
 
 class RuleOptions(TypedDict, total=False):
-    """missed: of plans that were due while nobody looked, fire the "latest" (unless told otherwise), "every"
-    one (within `window`, so many in one pass), or "skip" those later than `max_lateness`. overlap: while an
-    earlier job is active, "allow" the next, "skip" it, or "queue" it. delay, jitter: the job runs so much
-    later. starts_at, ends_at: no plans before and after.
+    """missed: of plans that came due while no leader was there, fire the "latest" (the default), "every" one
+    (within `window`, `max_per_pass` at once), or "skip" those later than `max_lateness`. overlap: while an
+    earlier job is active, "allow" the next, "skip" it, or "queue" it. delay, jitter: how much later
+    the job runs. starts_at, ends_at: no plans before and after.
     """
 
     missed: Missed

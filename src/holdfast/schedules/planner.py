@@ -119,7 +119,7 @@ class Planner:
         return done
 
     async def _fire_apart(self, moves: Sequence[Move], error: StatementFailed) -> Fired:
-        """Postgres refuses something in this batch: whatever it is, it is no fault of the others."""
+        """Postgres refuses something in this batch: fire each scope alone, so that only the bad one fails."""
         each = [move._replace(scopes=[scope]) for move in moves for scope in move.scopes]
         if len(each) == 1:
             return Fired(await self._refuse([Refused(each[0].row, each[0].scopes, str(error))]), 0)
@@ -154,7 +154,7 @@ def _seconds(length: timedelta | None) -> float | None:
 
 
 def decide_all(rows: Sequence[DueRow], now: datetime) -> tuple[list[Move], list[Refused]]:
-    """What to do with the scopes, up to so many plans; and those about which nothing can be decided."""
+    """What to do with the scopes, up to PLANS plans; and the scopes about which nothing can be decided."""
     moves: list[Move] = []
     refused: list[Refused] = []
     plans = 0
@@ -189,7 +189,7 @@ def _decided(row: DueRow, now: datetime) -> list[Move]:
 
 def batches(moves: Sequence[Move]) -> Iterator[list[Move]]:
     """What goes into one statement each: many scopes that stand alike, or some that stand each for itself; in
-    either case so many plans at most, unless a single scope has more.
+    either case a bounded number of plans, unless a single scope has more.
     """
     batch: list[Move] = []
     size = 0

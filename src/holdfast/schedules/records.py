@@ -88,7 +88,7 @@ class PlanRecord:
 
 @dataclass(frozen=True, slots=True)
 class BackfillPlan:
-    """One plan of a range: it is to `fire`, has `fired` before, or was `pruned`, so that nobody can tell."""
+    """One plan of a range: it is to `fire`, has `fired` before, or was `pruned`, so that it is unknown."""
 
     scope: str
     time: datetime

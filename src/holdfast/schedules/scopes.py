@@ -45,7 +45,7 @@ class Read(NamedTuple):
 
 
 def check_source(source: object, whose: str) -> None:
-    """What can be seen before it is asked. `whose` it is, for whoever has many."""
+    """Refuse what is wrong at first sight. `whose` names the schedule in the error."""
     if isinstance(source, str) and not _QUERY.match(source):
         raise InvalidInput(
             f"{whose}: scopes is the text {source!r}: give a list, or a query that begins with select"
