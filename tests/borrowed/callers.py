@@ -1,4 +1,4 @@
-"""Someone's open connection, of each kind, with his own verbs around it.
+"""A caller's open connection, of each kind, with that library's own verbs around it.
 
 Every verb blocks, those of awaited connections too, so that one test body serves both colours; and Django
 refuses to work in a thread with a running event loop.
@@ -247,7 +247,7 @@ def _of_sqlalchemy(wait: Awaiting, connection: Any) -> Caller:
 
 
 def configure_django() -> None:
-    """Once in a process; which database it talks to is set anew by `django_on`."""
+    """Once in a process; which database it talks to is set again by `django_on`."""
     if not settings.configured:
         settings.configure(
             USE_TZ=True,

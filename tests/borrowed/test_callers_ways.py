@@ -1,4 +1,4 @@
-"""However the caller has set up his connection, we neither stumble over it nor change it."""
+"""However the caller has set up the connection, we neither stumble over it nor change it."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Errors of the caller's driver reach him as they are: the transaction, the driver and the retry are his."""
+"""Errors of the caller's driver arrive as they are: transaction, driver and retry are the caller's."""
 
 import asyncpg
 import django.db

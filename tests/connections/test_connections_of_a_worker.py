@@ -119,7 +119,7 @@ async def test_a_worker_under_full_load_has_as_many_connections_as_the_pages_say
         async with asyncio.timeout(120):
             while not await observer.value(ended):  # noqa: ASYNC110  # the server signals no such thing
                 await asyncio.sleep(0.05)
-    print(f"at most {counted.most}, of handlers {counted.most_of_handlers}")  # noqa: T201  # for whoever measures
+    print(f"at most {counted.most}, of handlers {counted.most_of_handlers}")  # noqa: T201  # for a reader who measures
     assert counted.most_of_handlers == HANDLERS
     assert counted.most <= HANDLERS + OWN_CONNECTIONS
 
@@ -162,7 +162,7 @@ def test_the_pages_say_how_many_connections_a_worker_has(page: str) -> None:
     assert str(OWN_CONNECTIONS) in found
 
 
-async def test_handlers_that_hold_every_connection_keep_nobody_else_waiting(
+async def test_handlers_that_hold_every_connection_keep_nothing_else_waiting(
     dsn: str, observer: Observer
 ) -> None:
     app = App(f"{dsn} pool_max_conns=2 idle_in_transaction_timeout=5m")

@@ -17,7 +17,7 @@ from holdfast.postgres.options import PoolOptions
 
 
 async def test_users_who_are_cancelled_at_any_time_leave_every_connection_to_the_others(dsn: str) -> None:
-    """One that is handed over at that very moment would be nobody's, and for ever missing."""
+    """One that is handed over at that very moment would belong to no caller, and be missing for ever."""
     chance = random.Random(1)
     options = PoolOptions(pool_min_conns=1, pool_max_conns=2, pool_timeout="3s")
 
@@ -43,7 +43,7 @@ async def test_users_who_are_cancelled_at_any_time_leave_every_connection_to_the
 async def test_what_was_left_open_on_a_connection_is_ended_without_a_word(
     dsn: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """As by somebody who was cancelled while his transaction began."""
+    """As by a caller that was cancelled while its transaction began."""
     async with Database(dsn, PoolOptions(pool_max_conns=1)) as database:
         async with database.connection() as connection:
             await connection.execute("begin")
@@ -56,7 +56,7 @@ async def test_what_was_left_open_on_a_connection_is_ended_without_a_word(
 
 
 def test_a_program_that_never_closes_its_pool_ends(dsn: str) -> None:
-    """While the pool is growing, too: a worker of psycopg's forgets that it was cancelled then."""
+    """Also while the pool grows: before Python 3.12 a task that connects may forget a cancellation."""
 
     async def use_and_leave() -> None:
         database = Database(dsn, PoolOptions(pool_min_conns=1, pool_max_conns=8))
@@ -70,7 +70,7 @@ def test_a_program_that_never_closes_its_pool_ends(dsn: str) -> None:
         assert not program.is_alive()
 
 
-def test_looking_after_idle_connections_disturbs_nobody_who_uses_them(dsn: str) -> None:
+def test_looking_after_idle_connections_disturbs_no_user_of_them(dsn: str) -> None:
     """Both ask the same sockets whether they have ended, from several threads."""
     is_over = threading.Event()
     failures: list[Exception] = []
@@ -97,8 +97,8 @@ def test_looking_after_idle_connections_disturbs_nobody_who_uses_them(dsn: str) 
     assert failures == []
 
 
-async def test_a_lost_line_gives_up_its_socket_at_once(dsn: str, observer: Observer) -> None:
-    """The number of that socket may be somebody else's a moment later."""
+async def test_a_lost_connection_gives_up_its_socket_at_once(dsn: str, observer: Observer) -> None:
+    """The number of that socket may belong to another a moment later."""
     async with Database(dsn) as database:
         connection = await database.dedicated(purpose="listener")
         stirred = asyncio.Event()

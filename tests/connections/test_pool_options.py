@@ -21,7 +21,9 @@ async def test_no_more_connections_than_the_maximum(colour: Colour, dsn: str) ->
         assert len(await database.spread(6)) == 2
 
 
-async def test_the_minimum_is_there_before_anybody_asks(colour: Colour, dsn: str, observer: Observer) -> None:
+async def test_the_minimum_is_there_before_the_first_caller(
+    colour: Colour, dsn: str, observer: Observer
+) -> None:
     async with opened(colour, f"{dsn} pool_min_conns=3 pool_max_conns=5"):
         await observer.until(f"select count(*) = 3 {OURS}")
 
@@ -50,7 +52,7 @@ async def test_a_connection_is_replaced_when_its_life_is_over(colour: Colour, ds
                 pass
 
 
-async def test_the_health_check_replaces_old_and_ended_connections_that_nobody_uses(
+async def test_the_health_check_replaces_old_and_ended_connections_that_are_idle(
     colour: Colour, dsn: str, observer: Observer
 ) -> None:
     options = PoolOptions(
@@ -123,7 +125,7 @@ async def test_a_commit_waits_for_the_disk_unless_told_not_to(colour: Colour, ds
         assert await database.run_together([show]) == ["off"]
 
 
-async def test_a_session_has_the_users_name_if_he_gave_one(colour: Colour, dsn: str) -> None:
+async def test_a_session_has_the_name_that_the_user_gave_it(colour: Colour, dsn: str) -> None:
     show = asking("select current_setting('application_name')")
     async with opened(colour, dsn) as database:
         assert await database.run_one(show) == "holdfast/pool"

@@ -58,7 +58,7 @@ async def test_without_a_backend_for_a_second_client_the_safe_side_is_taken_in_t
 
 @pytest.mark.machine
 @pytest.mark.root
-async def test_one_backend_serves_everybody_and_nobody_hangs(colour: Colour, dsn: str) -> None:
+async def test_one_backend_serves_all_clients_and_none_hangs(colour: Colour, dsn: str) -> None:
     with pgbouncer(dsn, "transaction", pool_size=1) as front:
         async with opened(colour, front) as database, asyncio.TaskGroup() as tasks:
             waits = [tasks.create_task(database.run_one(BACKEND)) for _ in range(50)]

@@ -1,4 +1,4 @@
-"""A session that is read-only, as after a failover, is not lent again, whoever has met that."""
+"""A session that is read-only, as after a failover, is not lent again, no matter which statement met that."""
 
 from contextlib import suppress
 

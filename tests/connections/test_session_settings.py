@@ -1,4 +1,4 @@
-"""Settings that a statement was written for are in force whenever it runs, and never for anybody else."""
+"""Settings that a statement was written for are in force whenever it runs, and never for another client."""
 
 import psycopg
 import pytest
@@ -23,7 +23,9 @@ async def test_every_connection_has_the_settings_it_was_opened_with(dsn: str) ->
 
 @pytest.mark.machine
 @pytest.mark.root
-async def test_behind_a_transaction_pooler_they_last_for_a_statement_and_reach_nobody_else(dsn: str) -> None:
+async def test_behind_a_transaction_pooler_they_last_for_a_statement_and_reach_no_other_client(
+    dsn: str,
+) -> None:
     with pgbouncer(dsn, "transaction", pool_size=1) as front:
         async with Database(front, session=SESSION) as database:
             assert await database.run(SORTS) == ["off"]

@@ -12,7 +12,7 @@ from holdfast.postgres.database import Database
 
 @pytest.fixture
 def two_hosts() -> Iterator[str]:
-    """Bound and never listening: nobody else answers there meanwhile."""
+    """Bound and never listening: no other server answers there meanwhile."""
     with socket.socket() as first, socket.socket() as second:
         for one in (first, second):
             one.bind(("127.0.0.1", 0))

@@ -147,7 +147,7 @@ async def test_a_connection_that_answers_is_kept_however_often_it_is_asked(
 
 
 @pytest.mark.requirement("S2.43")
-async def test_while_nobody_answers_it_is_said_once_and_tried_for_ever(
+async def test_while_the_server_does_not_answer_it_is_said_once_and_tried_for_ever(
     dsn: str, proxy: Proxy, said: Said
 ) -> None:
     dial = Dialer(proxy.dsn(dsn))

@@ -125,7 +125,7 @@ async def test_a_callback_may_subscribe_to_its_own_and_to_another_channel(dsn: s
     assert same.told == [Gap("c"), Notified("c", "2")]
 
 
-async def test_a_callback_that_raises_is_logged_and_disturbs_nobody(
+async def test_a_callback_that_raises_is_logged_and_disturbs_no_other(
     dsn: str, sender: Sender, caplog: pytest.LogCaptureFixture
 ) -> None:
     def fails(value: Notified | Gap) -> None:
