@@ -52,10 +52,11 @@ from holdfast.storage.operators import cancel
 from holdfast.storage.runs import Retention
 from holdfast.telemetry.events import Reader
 from holdfast.worker.cancel_log import log_cancelled
+from holdfast.worker.committing_block import is_inside_committing_block
 from holdfast.worker.extras import Extras
 from holdfast.worker.job_kind import ErrorHook, Hook, Hooks, Kind
 from holdfast.worker.options import WorkerOptions
-from holdfast.worker.outside_transaction import warn_if_outside_transaction
+from holdfast.worker.outside_transaction import warn_of_own_transaction
 from holdfast.worker.queue_choice import QueuesAsked, read_queues, remarks
 from holdfast.worker.worker import Worker
 from holdfast.worker_program import run_as_program
@@ -163,17 +164,16 @@ class App(Decorators):
     def _connection_for(self, conn: object) -> object:
         """For jobs and events, which are lost or left over if they miss their caller's transaction."""
         conn = given_or_ambient(self._connections, conn)
-        if conn is None:
-            self._on_no_connection()
-        return None if conn is OWN_TRANSACTION else conn
-
-    def _on_no_connection(self) -> None:
+        if conn is not None:
+            return None if conn is OWN_TRANSACTION else conn
         if self._is_conn_required:
             raise WrongConnection(
                 "this app has require_conn=True: pass conn=…, write inside of app.using(conn=…), or pass "
                 "conn=OWN_TRANSACTION to commit it by itself"
             )
-        warn_if_outside_transaction(self.declared_kinds)
+        if is_inside_committing_block():
+            warn_of_own_transaction(self.declared_kinds)
+        return None
 
     def _own(self, calls: object) -> Iterator[Call[Any]]:
         """The calls, checked: a call of another app may belong to another database."""

@@ -4,16 +4,13 @@ from collections.abc import Container
 
 from holdfast.errors import OutsideTransaction
 from holdfast.producer.call_site_warnings import warn_at_call_site
-from holdfast.worker.committing_block import is_inside_committing_block
 from holdfast.worker.current_run import current_run
 
 
-def warn_if_outside_transaction(kinds: Container[str]) -> None:
-    """For a write without `conn`. Only for a job of one of these `kinds`, which are an app's own: another app
-    may have another database.
+def warn_of_own_transaction(kinds: Container[str]) -> None:
+    """For a write without `conn` inside a committing block. Only for a job of one of these `kinds`, which are
+    an app's own: another app may have another database.
     """
-    if not is_inside_committing_block():
-        return
     claimed = current_run.get(None)
     if claimed is None or claimed.row.kind not in kinds:
         return
