@@ -32,7 +32,7 @@ async def opened() -> None:
 
 """
 COMMAND = ["-m", "holdfast.cli", "worker", "-A", "script:app", "--dsn"]
-SAID = "stopped before it had started: there is no connection to"
+SAID = "stopped before it had started, while it connected to 127.0.0.1:"
 # A connection that is not answered is given up after ten seconds, and tried several times.
 AT_ONCE = 6.0
 

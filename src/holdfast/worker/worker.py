@@ -125,9 +125,7 @@ class Worker:
             async with cut_short(self._asked_before_the_start) as is_cut:
                 await self._run()
             if is_cut():
-                _log.warning(
-                    "stopped before it had started: there is no connection to %s yet", self._dsn.where
-                )
+                _log.warning("stopped before it had started, while it connected to %s", self._dsn.where)
         finally:
             forked_copy.unwatch()
 
