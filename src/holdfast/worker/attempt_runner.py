@@ -113,7 +113,8 @@ class AttemptRunner:
             return RunEnding.of(claimed, SUCCESS, context, self._reporter.settled)
         state = None
         try:
-            state = None if isinstance(outcome, Cancelled) else state_text(claimed.state)
+            if claimed.state is not None and not isinstance(outcome, Cancelled):
+                state = state_text(claimed.state)
         except Exception as problem:  # noqa: BLE001  # what is in it is the user's, and may raise anything
             if isinstance(outcome, Failed):
                 log_of(claimed).warning("ctx.state is not kept: %s", problem)
@@ -133,9 +134,10 @@ class AttemptRunner:
         except Undecodable as error:
             return Unreadable(from_error(error, "decode_error")), error
         current_run.set(claimed)
-        if claimed.is_told_to_stop:  # before its first step, so there was nothing to cancel yet
+        stop = claimed.stop
+        if stop is not None:  # before its first step, so there was nothing to cancel yet
             return outcome_of_stop(claimed, early := asyncio.CancelledError()), early
-        claimed.check_lease()
+        claimed.lease.check(claimed.job, claimed.run, "begin")
         if self.is_start_heard:
             self._reporter.started(claimed)
         try:

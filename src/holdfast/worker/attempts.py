@@ -53,10 +53,13 @@ class Attempts:
         self._settler = settler
         self._slots = slots
         self._emitter = emitter
-        self._complete = complete
         self._loop = asyncio.get_running_loop()
         self._new_task = _task_factory(self._loop)
         self.runs: dict[int, ClaimedRun] = {}
+        # Makes what the handler and the hooks of a run are given.
+        self.context: Callable[[ClaimedRun], Context] = partial(
+            Context, save_progress=self._save_progress, complete=complete
+        )
         self._timeouts = RunTimeouts(self.runs, self._stop_soon)
         self._hook_caller = HookCaller(emitter)
         self._reporter = AttemptReporter(emitter, self._hook_caller, wake, self._forget)
@@ -84,10 +87,6 @@ class Attempts:
             claimed.task = self._new_task(self._runner.run(claimed), name=row.kind)
             if claimed.overdue_at < self._timeouts.next_at:
                 self._timeouts.watch(claimed)
-
-    def context(self, claimed: ClaimedRun) -> Context:
-        """What the handler and the hooks of a run are given."""
-        return Context(claimed, self._save_progress, self._complete)
 
     def _refuse(self, lease: Lease, queue: str, row: ClaimRow) -> None:
         """The kind in `job` was changed by hand, and is now none that this worker asked for."""

@@ -137,10 +137,6 @@ class ClaimedRun:
         return self.overdue_at >= self._expires_at - _ROUNDING
 
     @property
-    def is_told_to_stop(self) -> bool:
-        return self.stop is not None
-
-    @property
     def is_running(self) -> bool:
         """Whether its attempt is under way: its task has not ended."""
         return self.task is not None and not self.task.done()
