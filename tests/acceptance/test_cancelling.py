@@ -120,6 +120,7 @@ async def test_one_that_returns_in_the_very_moment_of_the_request_has_done_its_w
         async with working(app, **SELDOM) as worker:
             handle = await pay.enqueue()
             await until(running.is_set, "it runs")
+            assert worker._attempts
             [claimed] = worker._attempts.runs.values()
             threads = worker._attempts._runner._callers["thread"]
             assert isinstance(threads, Threads)
@@ -147,6 +148,7 @@ def payment(app: App) -> tuple[Job[[], str], threading.Event, threading.Event]:
 
 
 def was_told(worker: Worker) -> bool:
+    assert worker._attempts
     return any(claimed.stop is not None for claimed in worker._attempts.runs.values())
 
 

@@ -129,7 +129,7 @@ BREAKS = (
     ),
     Break(
         "nobody hears that the leader has left",
-        "worker/worker.py",
+        "worker/service_wiring.py",
         "                leader.is_wanted()\n",
         "                pass\n",
         (_LEADING + "test_who_waits_to_lead_hears_that_the_place_is_vacant",),
@@ -143,7 +143,7 @@ BREAKS = (
     ),
     Break(
         "a worker that may not lead does",
-        "worker/worker.py",
+        "worker/service_wiring.py",
         "*([leader] if self._options.is_leading_allowed else []),",
         "leader,",
         (_LEADING + "test_a_worker_that_may_not_lead_does_not",),
@@ -151,7 +151,7 @@ BREAKS = (
     # Leases
     Break(
         "a lease that is taken away does not cancel its handler",
-        "worker/worker.py",
+        "worker/service_wiring.py",
         "                attempts.lose(news.missing)\n",
         "",
         (_LEASES + "test_a_run_that_is_taken_away_is_cancelled_and_the_other_runs_go_on",),
@@ -179,21 +179,21 @@ BREAKS = (
     ),
     Break(
         "nobody looks for what was given back",
-        "worker/worker.py",
+        "worker/service_wiring.py",
         "on_released=fetcher.wake,",
         "on_released=lambda: None,",
         (_WAKES + "test_a_run_that_is_given_back_is_claimed_again_by_the_same_worker_at_once",),
     ),
     Break(
         "a cancel request is not heard before the next beat",
-        "worker/worker.py",
+        "worker/service_wiring.py",
         "        listener.subscribe(Channel.CANCEL.in_schema(self._schema), cancelled)\n",
         "",
         ("acceptance/test_cancelling.py::test_a_cancel_request_reaches_a_running_coroutine_by_notification",),
     ),
     Break(
         "a cancel request is heard and not handed on",
-        "worker/worker.py",
+        "worker/service_wiring.py",
         "                attempts.cancel(news.to_cancel)\n",
         "",
         ("acceptance/test_cancelling.py::test_a_cancel_request_reaches_a_running_coroutine_by_notification",),
@@ -225,7 +225,7 @@ BREAKS = (
     # Wake-ups
     Break(
         "new jobs are found by polling only",
-        "worker/worker.py",
+        "worker/service_wiring.py",
         "        listener.subscribe(Channel.READY.in_schema(self._schema), ready)\n",
         "",
         (_WAKES + "test_a_job_that_another_program_wrote_in_sql_wakes_a_worker_that_sleeps",),
@@ -290,7 +290,7 @@ BREAKS = (
     # Retention and numbers
     Break(
         "the settler keeps jobs by default, not as told",
-        "worker/worker.py",
+        "worker/service_wiring.py",
         "Settler(hot, self._schema, self._options.retention)",
         "Settler(hot, self._schema, type(self._options.retention)())",
         (_DEFAULTS + "test_finished_jobs_are_kept_for_as_long_as_the_worker_was_told",),

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Coroutine
 from contextlib import suppress
+from datetime import timedelta
 from typing import Any
 
 
@@ -17,8 +18,13 @@ class Stopping:
             self.hurried.set()
         self.draining.set()
 
+    @property
+    def patience(self) -> timedelta:
+        """How long each last statement may take. What it leaves undone is rescued when the lease ends."""
+        return timedelta(seconds=3 if self.hurried.is_set() else 10)
+
     async def unless_hurried(self, waiting: Coroutine[Any, Any, None]) -> None:
-        """Wait for something, or until the worker is told to stop at once."""
+        """Wait for something, or until the worker is told to hurry."""
         tasks = [asyncio.ensure_future(waiting), asyncio.ensure_future(self.hurried.wait())]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

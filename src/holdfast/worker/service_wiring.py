@@ -1,0 +1,385 @@
+"""Makes the services of a worker and connects them: which one calls which."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import partial
+from typing import Any
+
+from holdfast.errors import DatabaseError
+from holdfast.postgres.blocking_database import BlockingDatabase
+from holdfast.postgres.database import Database
+from holdfast.postgres.listener import Listener
+from holdfast.postgres.notification import Gap, Notified
+from holdfast.postgres.schema import Schema
+from holdfast.postgres.statement import Statement
+from holdfast.producer.wake_ups import LEADER, notify
+from holdfast.storage.job_lookup import misfit_for
+from holdfast.storage.runs import Heartbeat, postpone
+from holdfast.telemetry.events import Emitter, NobodyServes
+from holdfast.worker import django_connections
+from holdfast.worker.attempts import Attempts
+from holdfast.worker.callers import Caller, Coroutines, Threads
+from holdfast.worker.channels import Channel
+from holdfast.worker.chores.chore import ChoreNeeds, channels_of
+from holdfast.worker.chores.leader import Leader
+from holdfast.worker.chores.unserved_reporter import UnservedAtStart
+from holdfast.worker.claimed_run import ClaimedRun, Stop
+from holdfast.worker.completion import Completion
+from holdfast.worker.connections import Connections
+from holdfast.worker.extras import Extras
+from holdfast.worker.fetcher import Fetcher
+from holdfast.worker.hook_caller import HookCaller
+from holdfast.worker.identity import Identity, Registrar
+from holdfast.worker.job_kind import Kinds, Style
+from holdfast.worker.job_threads import JobThreads
+from holdfast.worker.lease import Lease
+from holdfast.worker.lease_keeper import LeaseKeeper
+from holdfast.worker.loop_watch import LoopWatch
+from holdfast.worker.notice_teller import NoticeTeller
+from holdfast.worker.options import WorkerOptions
+from holdfast.worker.processes import Processes
+from holdfast.worker.processes.cores import cores
+from holdfast.worker.processes.places import Places
+from holdfast.worker.service import Service
+from holdfast.worker.settler import Settler
+from holdfast.worker.slots import Slots
+from holdfast.worker.stopping import Stopping
+from holdfast.worker.stray_threads import StrayThreads
+from holdfast.worker.wake_ups import WakeUps
+
+_CLOGGED = 5_000
+_PING = timedelta(seconds=30)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerServices:
+    """What runs in a worker. `first_to_go` end while the attempts still run: among them the fetcher, and the
+    leader. `on_told` hears what this process has written itself.
+    """
+
+    listener: Listener
+    keeper: LeaseKeeper
+    registrar: Registrar
+    settler: Settler
+    attempts: Attempts
+    fetcher: Fetcher
+    first_to_go: Sequence[Service]
+    subscribe: Callable[[], None]
+    on_told: Callable[[set[str]], None]
+
+
+class ServiceWiring:
+    """Makes the services of one worker, and connects them."""
+
+    def __init__(
+        self,
+        kinds: Kinds,
+        options: WorkerOptions,
+        *,
+        schema: Schema,
+        emitter: Emitter,
+        version: str,
+        extras: Extras,
+        left_behind: dict[int, float],
+        identity: Identity,
+        stopping: Stopping,
+    ) -> None:
+        self._kinds = kinds
+        self._options = options
+        self._schema = schema
+        self._emitter = emitter
+        self._version = version
+        self._extras = extras
+        self._left_behind = left_behind
+        self._identity = identity
+        self._stopping = stopping
+        self._telling: set[asyncio.Task[None]] = set()
+        self._said_unserved: set[NobodyServes] = set()
+
+    @asynccontextmanager
+    async def wired(self, connections: Connections) -> AsyncIterator[WorkerServices]:
+        """Made, but not yet running. Threads and child processes for jobs end after the block."""
+        hot, calm = connections.hot, connections.calm
+        settler = Settler(hot, self._schema, self._options.retention)
+        listener = self._listener(connections)
+        wake_ups = WakeUps(self._options.poll.total_seconds(), lambda: listener.health.is_whole)
+
+        # Services call each other in circles. These are the calls to those that are made further down.
+        def slot_freed() -> None:
+            fetcher.slot_freed()
+
+        def place_freed() -> None:
+            fetcher.place_freed()
+
+        def wake_fetcher() -> None:
+            fetcher.wake()
+
+        def watch_from_now(claimed: ClaimedRun) -> None:
+            attempts.watch(claimed)
+
+        def lost(worker: int) -> None:
+            registrar.lost(worker)
+
+        def tell_ourselves(names: set[str]) -> None:
+            if not wake_ups.are_heard():
+                for name in names - {LEADER}:
+                    fetcher.wake(name)
+                if LEADER in names:
+                    leader.wake(Channel.DUE)
+
+        slots = Slots(self._options.queues, slot_freed)
+        places = Places(self._options.children or cores(), place_freed)
+        async with self._callers(connections, places, watch_from_now) as callers:
+            attempts = Attempts(
+                self._kinds,
+                callers,
+                settler,
+                slots=slots,
+                places=places,
+                emitter=self._emitter,
+                complete=self._completing(connections),
+                wake=lambda name: connections.notifier.tell({name}),
+                stray_threads=StrayThreads(self._left_behind),
+                misfit_for=lambda job: calm.run_one(misfit_for(self._schema, job)),
+            )
+            teller = NoticeTeller(
+                calm,
+                self._schema,
+                self._kinds,
+                HookCaller(self._emitter),
+                worker=lambda: self._identity.id,
+                context=attempts.context,
+            )
+            leader = self._leader(hot, calm, wake_ups, on_ready=wake_fetcher, on_end=teller.wake)
+            fetcher = self._fetcher(hot, slots, places, attempts=attempts, settler=settler, leader=leader)
+            keeper = self._keeper(
+                connections.leases, attempts, fetcher, wake_ups, on_lost=lost, on_untold=teller.wake
+            )
+            registrar = self._registrar(calm, attempts, fetcher, keeper)
+            yield WorkerServices(
+                listener,
+                keeper,
+                registrar,
+                settler,
+                attempts,
+                fetcher,
+                first_to_go=[
+                    fetcher,
+                    teller,
+                    self._unserved_at_start(calm),
+                    *([leader] if self._options.is_leading_allowed else []),
+                    *self._extras.services(calm, connections.handlers, self._emitter),
+                ],
+                subscribe=lambda: self._subscribe(listener, fetcher, leader, keeper),
+                on_told=tell_ourselves,
+            )
+
+    @asynccontextmanager
+    async def _callers(
+        self, connections: Connections, places: Places, watch: Callable[[ClaimedRun], None]
+    ) -> AsyncIterator[dict[Style, Caller]]:
+        slots = sum(self._options.queues.values())
+        threads = JobThreads(min(slots, 1_000))
+        processes = Processes(places, postpone=partial(self._postpone, connections.calm, watch))
+        async with processes:
+            try:
+                callers: dict[Style, Caller] = {
+                    "coroutine": Coroutines(),
+                    **self._extras.callers(connections, threads, processes),
+                }
+                if django_connections.is_loaded():
+                    callers = {
+                        style: django_connections.AroundCoroutines(caller)
+                        for style, caller in callers.items()
+                    }
+                yield {**callers, "thread": Threads(threads), "process": processes}
+            finally:
+                ending = [asyncio.wrap_future(last) for last in threads.close()]
+                if ending:
+                    await asyncio.wait(ending, timeout=self._stopping.patience.total_seconds())
+
+    def _postpone(
+        self,
+        database: Database,
+        watch: Callable[[ClaimedRun], None],
+        claimed: ClaimedRun,
+        seconds: float | None,
+    ) -> None:
+        """A child has begun a run, or is slow to start: its timeout is counted from then on."""
+        watch(claimed)
+        if seconds is not None:
+            lasting = timedelta(seconds=seconds)
+            statement = postpone(
+                self._schema, worker=claimed.worker, job=claimed.job, run=claimed.run, lasting=lasting
+            )
+            telling = asyncio.get_running_loop().create_task(_told(database, statement))
+            self._telling.add(telling)
+            telling.add_done_callback(self._telling.discard)
+
+    def _completing(self, connections: Connections) -> Any:
+        def complete(claimed: ClaimedRun, connection: object) -> Completion:
+            return Completion(
+                claimed,
+                connection,
+                database=connections.handlers,
+                blocking=connections.handlers_in_threads,
+                schema=self._schema,
+                retention=self._options.retention,
+            )
+
+        return complete
+
+    def _fetcher(
+        self,
+        database: Database,
+        slots: Slots,
+        places: Places,
+        *,
+        attempts: Attempts,
+        settler: Settler,
+        leader: Leader,
+    ) -> Fetcher:
+        return Fetcher(
+            database,
+            self._schema,
+            slots,
+            tuple(self._kinds),
+            poll=self._options.poll,
+            lease=self._identity.held_lease,
+            begin=attempts.begin,
+            is_clogged=lambda: settler.backlog >= _CLOGGED,
+            on_claimed=leader.claimed,
+            isolated=[name for name, kind in self._kinds.items() if kind.style == "process"],
+            places=places,
+        )
+
+    def _leader(
+        self,
+        hot: Database,
+        calm: Database,
+        wake_ups: WakeUps,
+        *,
+        on_ready: Callable[[], None],
+        on_end: Callable[[], None],
+    ) -> Leader:
+        needs = ChoreNeeds(
+            calm,
+            self._schema,
+            self._emitter,
+            self._options.retention,
+            self._options.beats.lease,
+            on_end=on_end,
+            said_unserved=self._said_unserved,
+        )
+        return Leader(
+            hot,
+            self._extras.chores,
+            needs,
+            worker=lambda: self._identity.id,
+            lease=self._options.leader_lease,
+            wake_ups=wake_ups,
+            on_ready=on_ready,
+        )
+
+    def _unserved_at_start(self, database: Database) -> UnservedAtStart:
+        return UnservedAtStart(
+            database,
+            self._schema,
+            self._emitter,
+            queues=self._options.queues,
+            kinds=self._kinds,
+            said=self._said_unserved,
+        )
+
+    def _keeper(
+        self,
+        blocking: BlockingDatabase,
+        attempts: Attempts,
+        fetcher: Fetcher,
+        wake_ups: WakeUps,
+        *,
+        on_lost: Callable[[int], None],
+        on_untold: Callable[[], None],
+    ) -> LeaseKeeper:
+        def heard(worker: int, news: Heartbeat) -> None:
+            if worker == self._identity.id:
+                attempts.cancel(news.to_cancel)
+                attempts.lose(news.missing)
+                if news.is_any_untold:
+                    on_untold()
+
+        return LeaseKeeper(
+            blocking,
+            self._schema,
+            self._options.beats,
+            retention=self._options.retention,
+            runs=lambda: list(attempts.runs),
+            on_news=heard,
+            on_lost=on_lost,
+            claiming_since=lambda: fetcher.claiming_since,
+            on_released=fetcher.wake,
+            watch=LoopWatch(lambda: list(attempts.runs.values()), self._emitter),
+            wake_ups=wake_ups,
+        )
+
+    def _registrar(
+        self, database: Database, attempts: Attempts, fetcher: Fetcher, keeper: LeaseKeeper
+    ) -> Registrar:
+        def registered(worker: int, sent_at: float) -> Lease:
+            fetcher.wake()
+            return keeper.begin(worker, sent_at)
+
+        return Registrar(
+            self._identity,
+            database,
+            self._schema,
+            self._emitter,
+            kinds=self._kinds,
+            options=self._options,
+            version=self._version,
+            stopping=self._stopping,
+            on_registered=registered,
+            on_lost=lambda worker: attempts.tell_to_stop(Stop.LOST, worker=worker),
+        )
+
+    def _listener(self, connections: Connections) -> Listener:
+        calm, hints = connections.calm, connections.hints
+        if not calm.pooler.keeps_sessions:
+            return Listener.off("behind a transaction-mode pooler")
+        listener = Listener(
+            lambda: calm.dedicated(purpose="listener"),
+            ping_interval=_PING,
+            notify=lambda channel: hints.run(notify(channel)),
+        )
+        connections.availability.tell_of_silence(listener)
+        return listener
+
+    def _subscribe(self, listener: Listener, fetcher: Fetcher, leader: Leader, keeper: LeaseKeeper) -> None:
+        def ready(news: Notified | Gap) -> None:
+            fetcher.wake(news.payload if isinstance(news, Notified) else None)
+
+        def cancelled(news: Notified | Gap) -> None:
+            if isinstance(news, Gap) or news.payload == str(self._identity.id):
+                keeper.poke()
+
+        def changed(news: Notified | Gap) -> None:
+            if isinstance(news, Gap) or news.payload == "vacant":
+                leader.is_wanted()
+
+        def waking(channel: Channel) -> Callable[[Notified | Gap], None]:
+            return lambda _: leader.wake(channel)
+
+        listener.subscribe(Channel.READY.in_schema(self._schema), ready)
+        listener.subscribe(Channel.CANCEL.in_schema(self._schema), cancelled)
+        listener.subscribe(Channel.LEADER.in_schema(self._schema), changed)
+        for channel in channels_of(self._extras.chores):
+            listener.subscribe(channel.in_schema(self._schema), waking(channel))
+
+
+async def _told(database: Database, statement: Statement[int]) -> None:
+    """What is not told is made up for by the leader's own patience."""
+    with suppress(DatabaseError):
+        await database.run(statement)
