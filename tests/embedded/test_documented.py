@@ -16,6 +16,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 
 from holdfast import errors
 from holdfast.postgres.embedded import EmbeddedServer
+from holdfast.postgres.embedded.binaries import find_binaries
 from support.documented import DOCS, run_page
 
 PAGE = DOCS / "how-to" / "embedded-postgres.md"
@@ -75,7 +76,8 @@ def test_every_example_runs_and_the_address_is_one_for_psql(
             only_here.setattr(subprocess, "run", run)
             run_page("how-to/embedded-postgres.md", only_here)
         [line] = re.findall(r"^(psql .*)$", PAGE.read_text("utf-8"), re.MULTILINE)
-        monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+        places = (Path(sys.executable).parent, find_binaries().directory, os.environ["PATH"])
+        monkeypatch.setenv("PATH", os.pathsep.join(map(str, places)))
         found = real(
             ["/bin/sh", "-c", f"{line} -XAtc 'select 42'"], capture_output=True, text=True, check=True
         )

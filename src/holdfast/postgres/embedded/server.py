@@ -11,6 +11,7 @@ from typing import Self, get_args
 
 from holdfast.domain.duration import duration
 from holdfast.errors import InvalidInput
+from holdfast.postgres.embedded.binaries import find_binaries
 from holdfast.postgres.embedded.database import DATABASE, read_password
 from holdfast.postgres.embedded.endpoint import Endpoint
 from holdfast.postgres.embedded.layout import DEFAULT_DIRECTORY, Layout
@@ -73,6 +74,11 @@ class EmbeddedServer:
     def dsn(self) -> str:
         """Where the database `holdfast` is reached, over a socket that only this user can open."""
         return self.dsn_for(DATABASE)
+
+    @property
+    def psql(self) -> str:
+        """The path of a psql that fits this server: it comes with the same binaries."""
+        return find_binaries().program("psql")
 
     @property
     def url(self) -> str:
