@@ -1,4 +1,4 @@
-"""The App that `-A MODULE:ATTRIBUTE` names, or a sentence about why there is none."""
+"""Loads the App that `-A MODULE:ATTRIBUTE` names, or says why it cannot."""
 
 import importlib
 import sys

@@ -1,4 +1,4 @@
-"""The group of all commands, and the one place where an error becomes a sentence and an exit code."""
+"""All commands, and the one place where an error becomes a message and an exit code."""
 
 from collections.abc import Sequence
 

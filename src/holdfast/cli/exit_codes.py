@@ -1,4 +1,4 @@
-"""What a script that called us learns from the exit code."""
+"""The exit codes, for scripts that call `holdfast`."""
 
 from enum import IntEnum
 

@@ -1,4 +1,4 @@
-"""`holdfast schedules`: what fires when and what became of it; the verbs of operators are added to it."""
+"""`holdfast schedules`: what fires when, and how it ended. `schedules_commands` adds what operators do."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, tzinfo

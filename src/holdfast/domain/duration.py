@@ -5,6 +5,9 @@ from datetime import timedelta
 
 from holdfast.errors import InvalidInput
 
+Length = str | timedelta
+"""A length of time as callers give it: "5m", or a timedelta."""
+
 # A hundred years. Added to the clock, more than that could leave the range of a timestamp: often not in the
 # statement that stores it but in a later one, which then fails for every job beside it.
 LONGEST = timedelta(days=36_525)

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from holdfast.domain.backoff import DEFAULT, STEEPEST, Backoff, Exponential, Fixed, Listed, Polynomial
-from holdfast.domain.duration import duration
+from holdfast.domain.duration import Length, duration
 from holdfast.domain.job import check_attempts
 from holdfast.errors import InvalidInput
 
-Length = str | timedelta
 Chooser = Callable[[int, BaseException], Length]
 Matcher = type[BaseException] | tuple[type[BaseException], ...] | Callable[[BaseException], bool]
 

@@ -6,14 +6,13 @@ from dataclasses import dataclass, fields
 from datetime import UTC, datetime, timedelta
 from typing import Any, Literal, get_args
 
-from holdfast.domain.duration import LONGEST, compact, duration
+from holdfast.domain.duration import LONGEST, Length, compact, duration
 from holdfast.domain.job import check_name, check_time, is_whole
 from holdfast.domain.timing import At, Every, Timing
 from holdfast.errors import InvalidInput
 
 Missed = Literal["latest", "every", "skip"]
 Overlap = Literal["allow", "skip", "queue"]
-Length = str | timedelta
 
 PER_PASS = 100
 MOST_PER_PASS = 10_000

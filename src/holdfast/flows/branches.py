@@ -1,5 +1,5 @@
-"""Branches of a flow that run at the same time. One that has to wait is held here until none of them can go
-on; then the flow waits for all of that together.
+"""Branches of a flow that run at the same time. A branch that has to wait is held here until no branch can go
+on; then the flow waits for everything at once.
 """
 
 import asyncio
@@ -21,12 +21,12 @@ _lane: ContextVar["tuple[str | None, asyncio.Task[Any] | None]"] = ContextVar(
 
 
 def here() -> "Branches | None":
-    """The branches that this code is one of."""
+    """The gather whose branch this code runs in, if any."""
     return _here.get()
 
 
 def lane_here() -> str | None:
-    """The lane of the branch that this code is; None in a task that a branch has made by itself."""
+    """The lane of the branch that this code runs in; None in a task that a branch started itself."""
     lane, task = _lane.get()
     return lane if asyncio.current_task() is task else None
 
@@ -46,7 +46,7 @@ class Branches:
         self._tasks: list[asyncio.Task[Any]] = []
 
     async def block(self, waits: list[Wait]) -> Answers:
-        """Called in a branch: until one of these is over."""
+        """Called in a branch: wait until one of these is over."""
         answer: asyncio.Future[Answers] = asyncio.get_running_loop().create_future()
         task = asyncio.current_task()
         assert task is not None, "a coroutine runs in a task"  # noqa: S101  # a mistake of this package
@@ -58,8 +58,8 @@ class Branches:
             self._blocked.pop(task, None)
 
     async def hold(self) -> None:
-        """Called in a branch that should have been cut short by now: until the others have done what they
-        can, and none of them has cut it.
+        """Called in a branch that an earlier run seems to have cut short: wait until the other branches have
+        done what they can and none of them has cut this one.
         """
         task = asyncio.current_task()
         assert task is not None, "a coroutine runs in a task"  # noqa: S101  # a mistake of this package
@@ -73,7 +73,7 @@ class Branches:
     async def run(
         self, branches: Sequence[Awaitable[Any]], lanes: Sequence[str | None]
     ) -> list[Any | BaseException]:
-        """What each came to: a value, or what it raised. `cut` are those that were cut short."""
+        """The value of each branch, or what it raised. `cut` lists those that were cut short."""
         self._tasks = [
             asyncio.create_task(self._branch(branch, lane))
             for branch, lane in zip(branches, lanes, strict=True)

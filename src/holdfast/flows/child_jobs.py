@@ -38,7 +38,7 @@ class ChildJob(Generic[R_co]):
         self.name: str | None = None
 
     def named(self, name: str, *, key: object = None) -> "ChildJob[R_co]":
-        """What the flow calls it, where the job's own name is not enough: twice, or in a loop."""
+        """Name this child in the flow, when the job's own name is not enough: called twice, or in a loop."""
         self.name = full_name(name, key)
         return self
 

@@ -1,4 +1,4 @@
-"""Which code a flow is made of, as a number: the same code must take the same path, other code need not."""
+"""A number for the code of a flow: the same code must take the same path, other code need not."""
 
 import hashlib
 import sys

@@ -1,5 +1,5 @@
-"""Which step a piece of code is inside of: nothing else can be done by the flow there, as it resumes after
-steps and not in them.
+"""Which step a piece of code runs in. The flow can do nothing else there: it resumes after steps, not inside
+them.
 """
 
 from collections.abc import Iterator
@@ -25,6 +25,6 @@ def inside(replay: "Replay", name: str) -> Iterator[None]:
 
 
 def step_around(replay: "Replay") -> str | None:
-    """The step of this very flow: one that runs a worker for others is nothing to these."""
+    """The enclosing step of this flow; a step of another flow that runs this worker does not count."""
     found = _inside.get()
     return found[1] if found is not None and found[0] is replay else None

@@ -1,5 +1,5 @@
-"""Events: with one type for those who emit and for flows that wait, or with none that is known when they are
-emitted. Of these a flow refuses what does not fit, and waits for another.
+"""Events. `app.event` gives one type to emitters and waiting flows. A plain key has no type when it is
+emitted: a waiting flow refuses a payload that does not fit, and waits for another.
 """
 
 import logging
@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any, Generic, TypeVar
 
 from holdfast.codec.storable_types import problem_with
+from holdfast.domain.duration import Length
 from holdfast.domain.failure import Failure
 from holdfast.domain.job import check_key
 from holdfast.errors import EventTimeout, InvalidInput
@@ -16,7 +17,6 @@ from holdfast.flows.step_values import StoredUndecodable, Typed
 
 T = TypeVar("T")
 
-Length = str | timedelta
 Send = Callable[[str, str | None, object, Length], Awaitable[None]]
 SendSync = Callable[[str, str | None, object, Length], None]
 """Take the event's key, its payload as JSON text, the caller's connection and how long it is kept."""

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar, TypeVarTuple, overload
 from uuid import UUID, uuid4
 
-from holdfast.domain.duration import duration
+from holdfast.domain.duration import Length, duration
 from holdfast.domain.flow_path import full_name
 from holdfast.domain.job import check_ids, check_key, check_length
 from holdfast.domain.retry import Retry
@@ -37,7 +37,6 @@ T2 = TypeVar("T2")
 T3 = TypeVar("T3")
 Ts = TypeVarTuple("Ts")
 
-Length = str | timedelta
 Raised = Literal["raise", "cancel"]
 
 _MOMENT = Typed.of(datetime)
@@ -275,11 +274,11 @@ class Flow:
         an earlier run has committed it: then nothing is left to do. `conn`: your own session or connection.
         StepFailed when it has failed, with the error as its cause: nothing was written.
         """
-        booking = StepTransaction(self._replay, full_name(name, key), self._handlers, conn, is_new=is_new)
+        transaction = StepTransaction(self._replay, full_name(name, key), self._handlers, conn, is_new=is_new)
         if function is None:
-            return booking
+            return transaction
         check_function(f'transaction "{name}"', function)
-        return booking.of(function, returned_by(function), *args, **kwargs)
+        return transaction.of(function, returned_by(function), *args, **kwargs)
 
     async def now(self, name: str = "now", *, key: object = None) -> datetime:
         """The time by the database's clock, the same in every run."""

@@ -1,4 +1,4 @@
-"""How a flow is called: what it has done is read, its function replayed, its end judged."""
+"""Calls a flow: reads what it has done, replays its function, and decides how the run ended."""
 
 import asyncio
 from concurrent.futures import Future
@@ -39,37 +39,37 @@ class FlowCaller:
         self._steps: dict[int, StepRunner] = {}
         self._codes: dict[str, int] = {}
 
-    async def call(self, held: ClaimedRun, context: Context, arguments: dict[str, Any]) -> Any:
-        isolated = partial(self._processes.call_function, held, context)
-        steps = self._steps[held.run] = StepRunner(self._threads, held.check_lease, isolated)
+    async def call(self, claimed: ClaimedRun, context: Context, arguments: dict[str, Any]) -> Any:
+        isolated = partial(self._processes.call_function, claimed, context)
+        steps = self._steps[claimed.run] = StepRunner(self._threads, claimed.check_lease, isolated)
         try:
-            return await self._replay(held, context, steps, arguments)
+            return await self._replay(claimed, context, steps, arguments)
         except BaseException as error:
             end = end_in(error)
             if isinstance(end, Suspended) and end.is_settled:
                 # The attempt has ended by our own commit; what it came to is in the ledger.
-                held.committed = CommittedEnd(end.outcome, waiting=end.waiting, failure=end.failure)
+                claimed.committed = CommittedEnd(end.outcome, waiting=end.waiting, failure=end.failure)
                 return None
             if end is not None:
                 request = Snooze(timedelta()) if isinstance(end, Suspended) else end.request
                 raise request from error
-            raise _judged(held, error) from error
+            raise _judged(claimed, error) from error
 
-    def left_behind(self, held: ClaimedRun) -> Future[Any] | None:
-        return self._steps.pop(held.run).outlived if held.run in self._steps else None
+    def left_behind(self, claimed: ClaimedRun) -> Future[Any] | None:
+        return self._steps.pop(claimed.run).outlived if claimed.run in self._steps else None
 
     async def _replay(
-        self, held: ClaimedRun, context: Context, steps: StepRunner, arguments: dict[str, Any]
+        self, claimed: ClaimedRun, context: Context, steps: StepRunner, arguments: dict[str, Any]
     ) -> Any:
-        code = self._code(held.kind)
-        path = Path(await self._recorder.load(held.job))
-        replay = Replay(held, self._recorder, path, code)
+        code = self._code(claimed.kind)
+        path = Path(await self._recorder.load(claimed.job))
+        replay = Replay(claimed, self._recorder, path, code)
         flow = Flow(context, replay, steps=steps, handlers=self._handlers)
-        held.check_lease()
+        claimed.check_lease()
         raised: BaseException | None = None
         result = None
         try:
-            result = await held.kind.function(flow, **arguments)
+            result = await claimed.kind.function(flow, **arguments)
         except (LeaseLost, asyncio.CancelledError, KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:
@@ -86,7 +86,7 @@ class FlowCaller:
     async def _left(
         self, replay: Replay, context: Context, end: Suspended, raised: BaseException | None
     ) -> Suspended:
-        """The function was left after the run had ended: as it should be, or its code has caught the end."""
+        """The function has ended after its run was suspended: as it should, or its code caught the end."""
         if not end.is_settled:
             return end
         if replay.is_end_caught(raised):
@@ -112,7 +112,7 @@ class FlowCaller:
         return self._codes[kind.name]
 
 
-def _judged(held: ClaimedRun, error: BaseException) -> BaseException:
+def _judged(claimed: ClaimedRun, error: BaseException) -> BaseException:
     """What the flow's own policy decides on, or what the run came to whatever that says: an end that is kept
     would only be met again.
     """
@@ -127,7 +127,7 @@ def _judged(held: ClaimedRun, error: BaseException) -> BaseException:
             return EndWith(Failed(failure, is_retryable=False))
         case StepFailed() if error.__cause__ is not None:
             cause = error.__cause__
-            return _judged(held, cause) if isinstance(cause, Unkeepable) else cause
+            return _judged(claimed, cause) if isinstance(cause, Unkeepable) else cause
         case ChildFailed() | EventTimeout() | InvalidInput():
             return EndWith(Failed(from_error(error), is_retryable=False))
         case _:

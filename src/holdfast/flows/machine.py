@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Never, NoReturn, TypeVar, dataclass_transform
 
-from holdfast.domain.duration import duration
+from holdfast.domain.duration import Length, duration
 from holdfast.domain.job import check_length
 from holdfast.domain.retry import Retry
 from holdfast.errors import InvalidInput
@@ -25,8 +25,6 @@ else:
     R = TypeVar("R")
 
 D_co = TypeVar("D_co", covariant=True)
-
-Length = str | timedelta
 
 
 @dataclass_transform(frozen_default=True)

@@ -1,4 +1,4 @@
-"""How a machine is called: the step that it has come to is read, run, and followed by what it returns."""
+"""Calls a state machine: reads its current step, runs it, and moves on to the step that it returns."""
 
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
@@ -37,7 +37,7 @@ _NO_TRANSACTION = (
 
 @dataclass(frozen=True, slots=True)
 class CurrentStep:
-    """A machine's step, read, with its fields as they are stored and its number on the machine's way."""
+    """The step that a machine is at: decoded, with its fields as stored and its number in the history."""
 
     kind: StepKind
     step: Step
@@ -57,18 +57,18 @@ class MachineCaller:
         self._loads = Batcher(self._load_all)
         self._moves = Batcher(self._move_all)
 
-    async def call(self, held: ClaimedRun, context: Context, arguments: dict[str, Any]) -> Any:
-        signature = held.kind.signature
+    async def call(self, claimed: ClaimedRun, context: Context, arguments: dict[str, Any]) -> Any:
+        signature = claimed.kind.signature
         assert isinstance(signature, MachineSignature), "app.machine makes it"  # noqa: S101  # a mistake of ours
         try:
-            standing = await self._standing(held, signature, arguments["first"])
-            _go_by(held, standing)
-            answer = await self._run(held, context, standing)
+            current = await self._current_step(claimed, signature, arguments["first"])
+            _go_by(claimed, current)
+            answer = await self._run(claimed, context, current)
             match answer:
                 case Done(result):
                     return result
                 case Next():
-                    await self._go_on(held, standing, _move(held, signature, standing, answer))
+                    await self._go_on(claimed, current, _move(claimed, signature, current, answer))
                     return None
         except Interrupted as error:
             raise error.request from error
@@ -77,16 +77,18 @@ class MachineCaller:
             raise _for_good(error) from error
         raise _for_good(
             TypeError(
-                f"{signature.name}.{standing.kind.name}.run() returned {answer!r}: return Next(…) or Done(…)"
+                f"{signature.name}.{current.kind.name}.run() returned {answer!r}: return Next(…) or Done(…)"
             )
         )
 
-    def left_behind(self, held: ClaimedRun) -> Future[Any] | None:
-        return self._steps.pop(held.run).outlived if held.run in self._steps else None
+    def left_behind(self, claimed: ClaimedRun) -> Future[Any] | None:
+        return self._steps.pop(claimed.run).outlived if claimed.run in self._steps else None
 
-    async def _standing(self, held: ClaimedRun, signature: MachineSignature, first: str) -> CurrentStep:
+    async def _current_step(
+        self, claimed: ClaimedRun, signature: MachineSignature, first: str
+    ) -> CurrentStep:
         try:
-            stored = await self._loads.put(held.job)
+            stored = await self._loads.put(claimed.job)
         except AWAY as error:
             raise Interrupted(error) from error
         try:
@@ -96,41 +98,41 @@ class MachineCaller:
         except Undecodable as error:
             raise EndWith(Unreadable(from_error(error, "decode_error"))) from error
 
-    async def _run(self, held: ClaimedRun, context: Context, standing: CurrentStep) -> Any:
-        steps = self._steps[held.run] = StepRunner(self._threads, held.check_lease)
-        held.no_transaction = _NO_TRANSACTION
-        step = standing.step
-        args = (context,) if standing.kind.takes_context else ()
+    async def _run(self, claimed: ClaimedRun, context: Context, current: CurrentStep) -> Any:
+        steps = self._steps[claimed.run] = StepRunner(self._threads, claimed.check_lease)
+        claimed.no_transaction = _NO_TRANSACTION
+        step = current.step
+        args = (context,) if current.kind.takes_context else ()
         run: Any = step.run  # type: ignore[attr-defined]  # it was looked for when the machine was registered
         return await steps.run(run, args, {}, step._timeout)  # noqa: SLF001  # said by its class
 
-    async def _go_on(self, held: ClaimedRun, standing: CurrentStep, asked: Move) -> None:
+    async def _go_on(self, claimed: ClaimedRun, current: CurrentStep, asked: Move) -> None:
         # From before the lease goes until it is known whether it went: its absence is then no sign of a loss.
-        held.is_completing = True
+        claimed.is_completing = True
         try:
             answer = await self._moves.put(asked)
         except AWAY as error:
-            held.is_completing = False
+            claimed.is_completing = False
             raise Interrupted(error) from error
         except BaseException:
-            held.is_completing = False
+            claimed.is_completing = False
             raise
         if answer == "moved":
             # The attempt has ended by our own commit; what it came to is in the ledger.
             waiting = next_step = None
             if asked.delay:
-                until = moment(held.row.started_at + held.took, asked.delay)
+                until = moment(claimed.row.started_at + claimed.took, asked.delay)
                 waiting = f"until {until} ({asked.next_name})"
             else:
                 next_step = asked.next_name
-            held.committed = CommittedEnd("snoozed", waiting=waiting, next_step=next_step)
-            self._notifier.tell({LEADER if asked.delay else held.queue})
+            claimed.committed = CommittedEnd("snoozed", waiting=waiting, next_step=next_step)
+            self._notifier.tell({LEADER if asked.delay else claimed.queue})
             return
-        held.is_completing = False
+        claimed.is_completing = False
         if answer == "stop":
             # Settled as one that wants to go on, it is cancelled, or expired.
             raise Snooze(timedelta())
-        raise lost(asked.fence, f'go on from "{standing.kind.name}" to "{asked.next_name}"')
+        raise lost(asked.fence, f'go on from "{current.kind.name}" to "{asked.next_name}"')
 
     async def _load_all(self, jobs: list[int]) -> list[StoredStep | None]:
         rows = await self._database.run(load_steps(self._schema, sorted(set(jobs))))
@@ -143,28 +145,28 @@ class MachineCaller:
         return [by_run[each.fence.run] for each in moves]
 
 
-def _go_by(held: ClaimedRun, standing: CurrentStep) -> None:
+def _go_by(claimed: ClaimedRun, current: CurrentStep) -> None:
     """From here on the step's own policy, if it has one, decides on retries, and the log names the step."""
-    retry = standing.step._retry  # noqa: SLF001  # said by its class
-    row, kind = held.row, held.kind
+    retry = current.step._retry  # noqa: SLF001  # said by its class
+    row, kind = claimed.row, claimed.kind
     if retry is not None:
         backoff = None if callable(retry.backoff) else to_json(retry.stored)
         row, kind = (
             structs.replace(row, max_attempts=retry.max_attempts, backoff=backoff),
             replace(kind, retry=retry),
         )
-    held.go_by(row, kind, standing.kind.name)
+    claimed.go_by(row, kind, current.kind.name)
 
 
-def _move(held: ClaimedRun, signature: MachineSignature, standing: CurrentStep, answer: Next) -> Move:
+def _move(claimed: ClaimedRun, signature: MachineSignature, current: CurrentStep, answer: Next) -> Move:
     """Raises InvalidInput if the next step cannot be stored."""
     kind = signature.kind_of(answer.step)
-    fence = Fence(held.worker, held.job, held.run)
+    fence = Fence(claimed.worker, claimed.job, claimed.run)
     return Move(
         fence,
-        standing.kind.name,
-        standing.place,
-        standing.fields,
+        current.kind.name,
+        current.place,
+        current.fields,
         kind.name,
         kind.encode(answer.step),
         answer.delay,

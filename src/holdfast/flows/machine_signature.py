@@ -1,7 +1,7 @@
-"""What a machine is made of, once it is registered: its steps by their names, and each of them as JSON.
+"""The steps of a registered machine, by name, and how each is stored as JSON.
 
-A step's fields go through the codec of arguments, so that they come back as they were given, and a step that
-is stored in another shape than the code's is an error that shows what is stored.
+A step's fields go through the codec of arguments, so that they come back as they were given. A step that is
+stored in another shape than the code's is an error that shows what is stored.
 """
 
 import inspect

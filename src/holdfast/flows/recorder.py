@@ -36,7 +36,7 @@ AWAY = (ConnectionFailed, ConnectionLost, PoolTimeout, Conflict, ServerUnable)
 
 
 class Recorder:
-    """`tell` wakes queues: what was begun is to be claimed at once."""
+    """`tell` wakes the workers of queues, so that new children are claimed at once."""
 
     def __init__(
         self, database: Database, schema: Schema, retention: Retention, tell: Callable[[set[str]], None]
@@ -129,7 +129,7 @@ class Recorder:
             raise Interrupted(error) from error
 
     async def park(self, fence: Fence, error: str) -> bool:
-        """Let a flow that waits since this run be dead. False: it does not wait any more."""
+        """Fail a flow that waits since this run. False: it does not wait any more."""
         parking = flows.park(self.schema, fence.job, fence.run, error, retention=self._retention)
         return bool(await self._run(parking))
 

@@ -1,4 +1,4 @@
-"""One run of a flow beside what earlier ones have recorded: where it is, what is kept of it, how it waits."""
+"""One run of a flow beside what earlier runs have recorded: where it is, what it keeps, how it waits."""
 
 import asyncio
 import json
@@ -22,7 +22,7 @@ from holdfast.worker.claimed_run import ClaimedRun
 
 
 class Replay:
-    """Made in the task that the flow's function runs in: what other tasks do is a branch beside its path."""
+    """Made in the task that runs the flow's function: what other tasks do is a branch beside its path."""
 
     def __init__(self, claimed: ClaimedRun, recorder: Recorder, path: Path, code: int | None) -> None:
         self.recorder = recorder
@@ -42,14 +42,14 @@ class Replay:
     async def arrive(
         self, name: str, kind: str, *, is_new: bool = False
     ) -> tuple[Recorded | None, PathPlace]:
-        """At the next thing to do: what is known of it, and its place in the path."""
+        """Arrive at the next thing to do: what is recorded of it, and its place in the path."""
         [arrived] = await self.arrive_all([name], kind, is_new=is_new)
         return arrived
 
     async def arrive_all(
         self, names: list[str], kind: str, *, is_new: bool = False
     ) -> list[tuple[Recorded | None, PathPlace]]:
-        """At several things that begin together."""
+        """Arrive at several things that begin together."""
         if self.end is not None:
             is_ours = asyncio.current_task() is self._task
             self._is_end_caught |= is_ours and not follows(sys.exception(), self.end)
@@ -123,7 +123,7 @@ class Replay:
     async def pause(
         self, name: str, delay: timedelta, failures: int, error: str | None, place: PathPlace
     ) -> NoReturn:
-        """Until the step is tried again, in another run."""
+        """Wait until the step is tried again, in another run."""
         wait = self.wait(name, "retry", place, delay=delay)
         while True:
             await self.wait_for([wait._replace(failures=failures, error=error)])
@@ -185,13 +185,13 @@ class Replay:
         return {answer.name: answer for answer in answers}
 
     def is_end_caught(self, raised: BaseException | None) -> bool:
-        """Whether the user's code has caught the end of this run and gone on; `raised` is what its function
-        was left with. What a `finally` raises while the end is on its way out goes on with nothing.
+        """Whether the user's code caught the end of this run and went on; `raised` is what its function
+        raised. An error from a `finally` while the end is on its way out does not count.
         """
         return self.end is not None and (self._is_end_caught or not follows(raised, self.end))
 
     async def _keep_failures(self) -> None:
-        """The flow goes on after a step has failed: from now on that is its way, and not tried again."""
+        """The flow went on after a step failed: from now on that failure is recorded and not retried."""
         while self._unkept:
             writing = self._unkept.pop(0)
             await self.recorder.write(writing)

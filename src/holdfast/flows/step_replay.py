@@ -1,4 +1,4 @@
-"""A step of a flow: answered from what was kept of it, or run now and kept."""
+"""A step of a flow: answered from its checkpoint, or run now and recorded."""
 
 from collections.abc import Callable
 from typing import Any
@@ -47,7 +47,7 @@ async def do_step(
 
 
 async def draw(replay: Replay, name: str, kind: str, typed: Typed, value: Any) -> Any:
-    """What every run is to have the same, though it would be another one each time."""
+    """A value that is drawn once, such as the time, and is the same in every run."""
     record, place = await replay.arrive(name, kind)
     if record is not None and record.is_done:
         return typed.decode(f'"{name}"', record.value)

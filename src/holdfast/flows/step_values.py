@@ -1,5 +1,5 @@
-"""What a step gave, as JSON and back by its type. What would change on its way is refused at once, not when
-the flow is replayed a month later.
+"""A step's result as JSON, and back by its type. A value that would not come back the same is refused at
+once, not when the flow is replayed a month later.
 """
 
 from collections.abc import Awaitable, Callable, Coroutine

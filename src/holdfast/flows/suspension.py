@@ -1,5 +1,6 @@
-"""How a flow's function is left before its end. Not errors: user code that catches every Exception
-must not stop them.
+"""How a run leaves a flow's function before its end: suspended to wait, or interrupted by an outage.
+
+These are not errors: user code that catches every Exception must not stop them.
 """
 
 from datetime import timedelta
@@ -32,7 +33,7 @@ class Suspended(BaseException):
 
 
 class Interrupted(BaseException):
-    """The database could not be reached. Whether the last word was written, the next run will see."""
+    """The database could not be reached. The next run finds out whether the last write was committed."""
 
     def __init__(self, error: Exception) -> None:
         self.error = error
@@ -40,14 +41,14 @@ class Interrupted(BaseException):
 
     @property
     def request(self) -> HandlerRequest:
-        """Go on at once where the connection is back; after a pause where the server refused, as what it did
-        may be all that it cannot do. No attempt is counted.
+        """Go on at once after a lost connection; after a pause when the server refused, since it may refuse
+        again. No attempt is counted.
         """
         return Snooze(_PAUSE) if isinstance(self.error, ServerUnable) else EndWith(Released())
 
 
 def follows(error: BaseException | None, end: BaseException) -> bool:
-    """Whether it is this end, or was raised while that was on its way out."""
+    """Whether this error is the end, or was raised while the end was on its way out."""
     while error is not None:
         if error is end or end_in(error) is end:
             return True

@@ -3,10 +3,10 @@ awaited, and blocking with `_sync`; with `conn` it is part of the caller's trans
 """
 
 from collections.abc import Callable, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Unpack
 
-from holdfast.domain.duration import duration
+from holdfast.domain.duration import Length, duration
 from holdfast.domain.timing import Timing, read_timing
 from holdfast.postgres.conversation import Conversation, Holder
 from holdfast.postgres.schema import Schema
@@ -20,7 +20,6 @@ from holdfast.storage.schedules_plans import FiredPlan
 if TYPE_CHECKING:
     from holdfast.job import Call
 
-Length = str | timedelta
 # Named out here: inside the class, `list` is the verb.
 ManySchedules = list[Schedule]
 FiredPlans = list[FiredPlan]

@@ -1,4 +1,4 @@
-"""What programs and operators ask of schedules, as conversations: on our connections or on the caller's."""
+"""What programs and operators ask of schedules: conversations, held on our connection or the caller's."""
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta

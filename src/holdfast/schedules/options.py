@@ -1,10 +1,10 @@
 """What a schedule can be asked for, as callers write it."""
 
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypedDict
 
-from holdfast.domain.duration import duration
+from holdfast.domain.duration import Length, duration
 from holdfast.domain.schedule_rules import Missed, Overlap, Rules, read_rules
 from holdfast.domain.timing import Timing
 from holdfast.errors import InvalidInput
@@ -13,8 +13,6 @@ from holdfast.storage.schedules import WHOLE_APP, NewSchedule, NewScope
 
 if TYPE_CHECKING:
     from holdfast.job import Call
-
-Length = str | timedelta
 
 
 class RuleOptions(TypedDict, total=False):
