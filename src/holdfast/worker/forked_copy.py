@@ -60,8 +60,8 @@ def _in_copy() -> None:
             signal.signal(number, handler)
     loop = _watched.get(threading.get_ident())
     if loop is not None:
-        # What is to run next is the worker's. It has no public name; where there is none, as in uvloop, what
-        # is ready runs before the end.
+        # What is ready to run is the worker's, and must not run twice. asyncio has no public name for it:
+        # `loop.stop()` runs it before it stops. Where there is no such attribute, as in uvloop, it does run.
         getattr(loop, "_ready", []).clear()
         loop.call_soon(_end_here)
     _watched.clear()

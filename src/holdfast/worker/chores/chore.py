@@ -80,8 +80,6 @@ class Chore:
     """The jobs that it counts can be claimed at once."""
     follows_lease: bool = False
     """Looks within a worker's lease, if that is shorter than its own pace."""
-    outlives_leadership: bool = False
-    """Made once for a worker, because it remembers what it has said."""
 
     def pace(self, lease: timedelta) -> tuple[float, float]:
         """The shortest and the longest wait, in seconds."""

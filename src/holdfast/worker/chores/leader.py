@@ -11,7 +11,7 @@ from holdfast.postgres.database import Database
 from holdfast.postgres.failure_log import FailureLog
 from holdfast.storage.workers import lead, step_down
 from holdfast.telemetry.events import LeadershipChanged
-from holdfast.worker.chores.chore import Chore, ChoreNeeds, Sign, Turning, WakeUp
+from holdfast.worker.chores.chore import Chore, ChoreNeeds, Sign, WakeUp
 from holdfast.worker.chores.chore_loop import ChoreLoop
 from holdfast.worker.service import Alarm
 from holdfast.worker.wake_ups import ALWAYS_HEARD, WakeUps
@@ -43,7 +43,6 @@ class Leader:
         self._emitter = needs.emitter
         self._chores = chores
         self._needs = needs
-        self._kept: dict[Chore, Turning] = {}
         self._loops: Sequence[ChoreLoop] = ()
         self._worker = worker
         self._lease = lease
@@ -127,10 +126,7 @@ class Leader:
             self._emitter.emit(LeadershipChanged(is_leader=False, term=None))
 
     def _loop(self, chore: Chore) -> ChoreLoop:
-        turning = self._kept.get(chore) or chore.make(self._needs)
-        if chore.outlives_leadership:
-            self._kept[chore] = turning
-        return ChoreLoop(chore, turning.once, self._emitter, self._needs.lease)
+        return ChoreLoop(chore, chore.make(self._needs).once, self._emitter, self._needs.lease)
 
     def _on_did(self, chore: Chore) -> None:
         self.wake(chore)

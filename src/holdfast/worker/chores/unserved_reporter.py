@@ -125,5 +125,4 @@ REPORT_UNSERVED = Chore(
     shortest=15,
     longest=60,
     woken_by=(Channel.LEADER,),
-    outlives_leadership=True,
 )
