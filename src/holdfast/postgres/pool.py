@@ -13,7 +13,8 @@ from holdfast.postgres.availability import CHECK_SECONDS, CLOSE_SECONDS
 from holdfast.postgres.connection_target import ConnectionTarget
 from holdfast.postgres.conversation import hold
 from holdfast.postgres.lenient_rows import UNREADABLE, read_leniently
-from holdfast.postgres.pool_core import Ask, Connect, Pause, PoolCore, Queue, RollBack, Step, Waiter
+from holdfast.postgres.pool_core import PoolCore
+from holdfast.postgres.pool_steps import Ask, Connect, Pause, Queue, RollBack, Step, Waiter
 from holdfast.postgres.pooled_connection import PooledConnection
 from holdfast.postgres.reply_timeouts import Patience, replies_within
 from holdfast.postgres.rows import has_rows

@@ -13,11 +13,10 @@ import logging
 import random
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Generator
-from dataclasses import dataclass
+from collections.abc import Callable
 from datetime import timedelta
 from time import monotonic
-from typing import Any, Final, Generic, TypeAlias, TypeVar
+from typing import Final, Generic, TypeVar
 
 import psycopg
 from psycopg.pq import TransactionStatus
@@ -25,6 +24,7 @@ from psycopg.pq import TransactionStatus
 from holdfast.domain.backoff import Exponential
 from holdfast.errors import ConnectionFailed, DatabaseClosed, PoolTimeout, StatementFailed
 from holdfast.postgres.connection_target import ConnectionTarget
+from holdfast.postgres.pool_steps import Ask, Connect, Pause, Queue, RollBack, Waiter, Work
 from holdfast.postgres.pooled_connection import Pooled
 from holdfast.postgres.read_only import is_read_only
 from holdfast.postgres.session_settings import SessionSettings
@@ -40,54 +40,6 @@ statement would cost as much as most statements.
 _RECONNECT: Final = Exponential(timedelta(milliseconds=100), cap=timedelta(seconds=1))
 
 C = TypeVar("C", bound=Pooled)
-R = TypeVar("R")
-
-
-@dataclass(frozen=True, slots=True)
-class Connect:
-    """Answered with a new connection."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ask(Generic[C]):
-    """Send a text without parameters and wait for its end, for at most `CHECK_SECONDS`."""
-
-    connection: C
-    text: bytes = b""
-
-
-@dataclass(frozen=True, slots=True)
-class RollBack(Generic[C]):
-    connection: C
-
-
-@dataclass(frozen=True, slots=True)
-class Queue:
-    """Wait to be handed a connection, for at most so many seconds. Answered with it, or with None."""
-
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class Pause:
-    """Wait until the tender is needed, or for so many seconds; with `is_rest` until they are over."""
-
-    seconds: float
-    is_rest: bool = False
-
-
-Step: TypeAlias = "Connect | Ask[Any] | RollBack[Any] | Queue | Pause"
-Work: TypeAlias = Generator[Step, Any, R]
-
-
-class Waiter(Generic[C]):
-    """A caller in the queue: the core puts a connection here and calls `wake`."""
-
-    __slots__ = ("connection", "wake")
-
-    def __init__(self, wake: Callable[[], object]) -> None:
-        self.wake = wake
-        self.connection: C | None = None
 
 
 class PoolCore(Generic[C]):
