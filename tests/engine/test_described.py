@@ -43,7 +43,12 @@ def filled(file: StatementFile[Any]) -> StatementFile[Any]:
     """With the literals that the planner must know."""
     taken = "taken_2 as (delete from {schema}.ready_2 where ctid = any(array(select place from picked)))"
     return file.filled(
-        segments=", ".join(map(str, SEGMENTS)), segment="2", taken=taken, noticed=part("noticed")
+        segments=", ".join(map(str, SEGMENTS)),
+        segment="2",
+        taken=taken,
+        noticed=part("noticed"),
+        held=part("held_leases"),
+        parked=part("parked_kinds"),
     )
 
 

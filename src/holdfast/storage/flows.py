@@ -226,7 +226,7 @@ def park(
 
 
 def is_locking(waits: Sequence[Wait]) -> bool:
-    """Whether somebody else may end one of these waits, and not only time."""
+    """Whether an event or a child may end one of these waits, and not only time."""
     return any(wait.locks for wait in waits)
 
 
@@ -251,7 +251,7 @@ def time_out(
 
 
 def sweep(schema: Schema, *, child: int | None = None, key: str | None = None) -> Statement[Swept]:
-    """Look for waits that are over although nobody woke them."""
+    """Look for waits that are over although they were not woken."""
     return _SWEEP.with_params(schema, child=child or 0, key=key or "", limit=SWEPT)
 
 
@@ -315,7 +315,7 @@ def emit(
     keep: timedelta = KEEP_EVENTS,
     now: datetime | None = None,
 ) -> Statement[int]:
-    """Write events: keys with payloads as JSON text. One that nobody takes is deleted after `keep`."""
+    """Write events: keys with payloads as JSON text. One that no flow takes is deleted after `keep`."""
     for key, payload in events:
         check_key(key, what="event")
         if payload is not None and (problem := flaw(payload)):
@@ -334,7 +334,7 @@ def emit(
 
 
 def prune_events(schema: Schema, *, limit: int = 1_000, now: datetime | None = None) -> Statement[int]:
-    """Delete events that nobody took in time."""
+    """Delete events that no flow took in time."""
     return _EVENT_PRUNE.with_params(schema, limit=limit, now=now)
 
 

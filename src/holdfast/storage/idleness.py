@@ -1,4 +1,4 @@
-"""Whether a worker may go home."""
+"""Whether a worker with `--once` has nothing left to do."""
 
 from collections.abc import Sequence
 from datetime import datetime

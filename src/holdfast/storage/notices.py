@@ -37,7 +37,7 @@ class Notice(NamedTuple):
 
 
 class Untold(NamedTuple):
-    """How many notices of one kind and outcome nobody has taken, and the first of their jobs."""
+    """How many notices of one kind and outcome no worker has taken, and the first of their jobs."""
 
     kind: str
     outcome: RunOutcome
@@ -70,5 +70,5 @@ def overdue_notices(
     limit: int = 1_000,
     now: datetime | None = None,
 ) -> Statement[Untold]:
-    """What nobody has taken in time, each answered once; deletes what was answered long ago."""
+    """What no worker has taken in time, each answered once; deletes what was answered long ago."""
     return _OVERDUE.with_params(schema, patience=patience, keep=keep, limit=limit, now=now)

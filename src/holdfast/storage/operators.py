@@ -99,7 +99,7 @@ def cancel(
     """End what waits, ask what runs to end. Answers cancelled, requested, final, unknown or busy. `on_ended`
     is told of those that waited.
 
-    A job that is nowhere, since somebody deleted its row by hand, is ended too.
+    A job that is in no table, since its row was deleted by hand, is ended too.
     """
     check_text("reason", reason)
     error = Failure(reason, "cancelled").to_json()
@@ -162,7 +162,7 @@ def _to_ready(
     schema: Schema, jobs: Sequence[int], *, from_start: bool, fresh: bool, now: datetime | None
 ) -> Conversation[dict[int, str]]:
     """Unique keys are taken in order by one statement. Asked again for some of the jobs in the same
-    transaction, it takes none: it would wait out of that order for somebody who waits for us.
+    transaction, it takes none: it would wait out of that order for a transaction that waits for us.
     """
     check_ids(jobs)
     everyone = len(set(jobs))

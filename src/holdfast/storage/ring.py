@@ -1,11 +1,11 @@
-"""The ring of ready segments: turn it, drain and truncate what is behind, park what nobody can take."""
+"""The ring of ready segments: turn it, drain and truncate what is behind, park what no worker can take."""
 
 from datetime import datetime, timedelta
 
 from holdfast.domain.ring import SEGMENTS, Ring
 from holdfast.postgres.schema import Schema
 from holdfast.postgres.statement import Statement
-from holdfast.storage.statements import statement
+from holdfast.storage.statements import part, statement
 
 LEFTOVERS = 10_000
 CLOSED_FOR = timedelta(seconds=10)
@@ -27,7 +27,7 @@ _VERSION = statement("ring_version", int, is_repeatable=True)
 _TURN = statement("ring_turn", int)
 _CLOSE = statement("ring_close", int)
 _OPEN = statement("ring_open", int)
-_UNPARK = statement("unpark", int)
+_UNPARK = statement("unpark", int).filled(parked=part("parked_kinds"))
 _TRUNCATE = statement("ring_truncate", int)
 _GATHER = statement("ring_gather", int)
 _PARK = statement("park", int)
@@ -79,10 +79,10 @@ def gather(schema: Schema, *, segment: int, limit: int = LEFTOVERS) -> Statement
 def park(
     schema: Schema, *, segment: int, limit: int = LEFTOVERS, now: datetime | None = None
 ) -> Statement[int]:
-    """Move what nobody can take out of the way. Repeat until the answer is short."""
+    """Move what no worker can take out of the way. Repeat until the answer is short."""
     return _PARKS[segment].with_params(schema, limit=limit, now=now)
 
 
 def unpark(schema: Schema, *, limit: int = LEFTOVERS, now: datetime | None = None) -> Statement[int]:
-    """Bring back what somebody can take by now. Repeat until the answer is short."""
+    """Bring back what a worker can take by now. Repeat until the answer is short."""
     return _UNPARK.with_params(schema, limit=limit, now=now)

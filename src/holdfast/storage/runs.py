@@ -251,7 +251,7 @@ def settle_surely(
     is_noticed: bool = False,
     now: datetime | None = None,
 ) -> Conversation[list[Settled]]:
-    """Settle, and ask again about runs that somebody ended while we waited for them: an earlier sending of
+    """Settle, and ask again about runs that ended while we waited for them: an earlier sending of
     the same settle, or a rescue. The second answer is never `moving`, since by then they have ended.
     """
     answers = yield from ask(settle(schema, settlements, retention=retention, is_noticed=is_noticed, now=now))

@@ -26,7 +26,7 @@ MOST_SCOPES = 100_000
 class NewSchedule:
     """A schedule before it is written: when, by which rules, and the job that it fires.
 
-    `has_scopes`: it fires for scopes that somebody gives, else once for the whole app.
+    `has_scopes`: it fires for the scopes that it is given, else once for the whole app.
     """
 
     name: str

@@ -1,11 +1,11 @@
-"""What waits for a worker that there is not: jobs whose queue or kind nobody serves, and such schedules."""
+"""What no live worker serves: waiting jobs by queue and kind, and schedules by kind."""
 
 from datetime import datetime
 from typing import NamedTuple
 
 from holdfast.postgres.schema import Schema
 from holdfast.postgres.statement import Statement
-from holdfast.storage.statements import statement
+from holdfast.storage.statements import part, statement
 
 
 class Unserved(NamedTuple):
@@ -35,7 +35,7 @@ class Service(NamedTuple):
     kinds: list[str]
 
 
-_UNSERVED = statement("unserved", Unserved, is_repeatable=True)
+_UNSERVED = statement("unserved", Unserved, is_repeatable=True).filled(parked=part("parked_kinds"))
 _KNOWN = statement("known_names", KnownNames, is_repeatable=True)
 _SERVICE_OF = statement("service_of", Service, is_repeatable=True)
 

@@ -92,7 +92,7 @@ def forget_lost(schema: Schema, *, keep: timedelta, now: datetime | None = None)
 def lead(
     schema: Schema, *, worker: int, lease: timedelta = LEAD, now: datetime | None = None
 ) -> Statement[Lead]:
-    """Become or stay leader; answers nothing while somebody else leads."""
+    """Become or stay leader; answers nothing while another worker leads."""
     return _LEAD.with_params(schema, worker=worker, lease=lease_length(lease), now=now)
 
 

@@ -1,6 +1,6 @@
 -- End runs that succeeded: what settle does, for the usual batch, in which nothing else can come of any run. A
 -- success wins over a cancel request and over a passed deadline. Fence, order of locks, answers and the keys that
--- are left behind are settle's; one row answers for all runs that were settled. Most ends concern nobody else, as their
+-- are left behind are settle's; one row answers for all runs that were settled. Most ends concern no other job, as their
 -- leases say: only of the others the job is looked up.
 with clock as materialized (
   select coalesce(%(now)s::timestamptz, statement_timestamp()) as now

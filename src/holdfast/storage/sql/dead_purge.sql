@@ -1,7 +1,7 @@
 -- Delete dead jobs with all that is known of them: those named, or with NULL those that died before %(before)s, at
 -- most %(limit)s at once, oldest first; ask again until the answer is short.
 -- Never waits: skips locked dead and ledger rows, as prune, resume and retry do, and jobs whose left-behind unique key
--- somebody has locked.
+-- another transaction has locked.
 with dead as materialized (
   select d.job, d.place
     from (select named.*
@@ -18,7 +18,7 @@ with dead as materialized (
                for update skip locked) old) d
     left join lateral (
      select true as is_locked from {schema}.ledger where job = d.job and run = d.run for update skip locked) l on true
-   -- Without one, somebody has deleted it by hand.
+   -- No ledger row: an operator deleted it by hand.
    where l.is_locked or not exists (select from {schema}.ledger f where f.job = d.job and f.run = d.run offset 0)
 ), keys as materialized (
   select d.job from dead d

@@ -19,7 +19,7 @@ with clock as materialized (
    cross join lateral (
      select queue, priority, kind, deadline_at, unique_key, max_attempts from {schema}.job where id = d.job offset 0) j
    where (%(with_keys)s::boolean or j.unique_key is null)
-     -- Without one, somebody has deleted it by hand.
+     -- No ledger row: an operator deleted it by hand.
      and (l.attempt is not null or not exists (select from {schema}.ledger f where f.job = d.job and f.run = d.run offset 0))
 ), held as (
   insert into {schema}.unique_key as held (queue, key, job)

@@ -36,7 +36,7 @@ with clock as materialized (
   insert into {schema}.scheduled (job, run_at, deadline_at, attempt)
   select i.id, i.run_at, i.deadline_at, 0
     from input i, clock
-   -- Asked once, so that nobody reads the input again for nothing.
+   -- Asked once: without delays the input is not read again.
    where (%(delays)s::interval[] is not null or %(run_ats)s::timestamptz[] is not null)
      and i.run_at > clock.now
 ), told as materialized (

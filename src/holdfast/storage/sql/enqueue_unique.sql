@@ -1,6 +1,6 @@
 -- Write jobs that must be unique by (queue, key) among the active ones, in the order given; answers for each
 -- the id of the job that holds its key now, and whether that is a new one.
--- Takes unique_key rows in (queue, key) order and waits for whoever is inserting the same key. A key whose job
+-- Takes unique_key rows in (queue, key) order and waits for a transaction that is inserting the same key. A key whose job
 -- has ended or is gone was left behind by a settle that found it locked, and is taken over here; but only if our
 -- snapshot shows that very row of it, since of a row that came while we waited the job may be too new to be seen.
 -- The same key twice in one call gives the first of them.

@@ -1,4 +1,4 @@
--- Delete up to %(limit)s events that nobody took within the time they were kept for. Skips locked ones; leans on
+-- Delete up to %(limit)s events that no flow took within the time they were kept for. Skips locked ones; leans on
 -- event_keep_until. Answers how many.
 with old as materialized (
   select id from {schema}.event

@@ -1,6 +1,6 @@
 -- End up to %(limit)s waiting jobs whose deadline has passed. Running ones are ended by their timeout, which
 -- is never later than their deadline. Looks from %(since)s on (NULL: from the beginning), since entries of
--- jobs that are gone pile up before it while somebody holds an old snapshot.
+-- jobs that are gone pile up before it while a transaction holds an old snapshot.
 -- Skips locked rows; leans on the partial deadline indexes. Answers how many, and the deadline up to which all
 -- tables were looked through (the next since), and which.
 -- What hooks are to be told of leaves a notice, as in noticed.sql.

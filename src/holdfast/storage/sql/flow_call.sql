@@ -1,5 +1,5 @@
 -- Begin children of one flow: what enqueue does for jobs that need not be unique, fenced, with an open call in the flow's
--- checkpoints for each of them. The fence is (worker, job, run) in lease, locked so that nobody takes the run away.
+-- checkpoints for each of them. The fence is (worker, job, run) in lease, locked so that no rescue takes the run away.
 -- Answers their ids in the order given. No row: the lease is lost, and nothing was written.
 with fenced as materialized (
   select job from {schema}.lease

@@ -1,6 +1,6 @@
 -- Let runs of flows wait: one element of each array for each thing that a run waits for. Asked after flow_lock, in the
 -- same transaction, for keys of events and for flows with children: an event or an end that we do not see here is
--- committed later, and whoever takes it up has to wait for our lock and then finds us waiting.
+-- committed later, and the leader that takes it up has to wait for our lock, and then finds us waiting.
 -- What is there already is given at once: then the run goes on, and only what came is written. Else its lease goes, the
 -- attempt is given back, and it waits: in scheduled if only time can wake it, in waiting if something else can, too.
 -- Of several waits of a run for the same event, each takes one, in the order given; written_at, a microsecond apart, keeps

@@ -1,5 +1,5 @@
 -- Take up to %(limit)s wake-ups, oldest first, and lock the keys that they are about, in ascending order, until the end of
--- the transaction: flow_wake, the next statement in it, sees whoever has begun to wait before.
+-- the transaction: flow_wake, the next statement in it, sees every flow that began to wait before.
 -- Looks from %(since)s on, as promote does. Skips what another leader has taken. No row: nothing is to be woken.
 with picked as materialized (
   select id, job, key

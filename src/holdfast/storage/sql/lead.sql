@@ -1,6 +1,6 @@
--- Become or stay the leader for %(lease)s: taken when nobody leads, the last lease has run out, or it is ours.
+-- Become or stay the leader for %(lease)s: taken when no worker leads, the last lease has run out, or it is ours.
 -- Answers the term, which grows with every change of leader, and whether any worker's lease has run out, so that
--- the leader need not ask for that apart; no row means that somebody else leads.
+-- the leader need not ask for that apart; no row means that another worker leads.
 -- Locks the one leader row.
 insert into {schema}.leader as l (worker, term, expires_at)
 select %(worker)s::bigint, 1, coalesce(%(now)s::timestamptz, statement_timestamp()) + %(lease)s::interval

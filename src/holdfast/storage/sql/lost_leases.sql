@@ -1,8 +1,6 @@
--- Up to %(limit)s leases of workers that were marked lost, locked until the end of the transaction in which
--- they are settled. Skips what somebody else is rescuing or settling. Leans on the primary key of lease.
--- A lease whose job is gone comes with no attempts, so that it is swept and not kept for ever. One whose job has ended is
--- swept here and comes with is_over, and one whose run the ledger has already gets another: only damage by hand leaves such leases, and
--- settling them would fail, and all others with them.
+-- Up to %(limit)s leases of workers that were marked lost, locked until the end of the transaction that settles them.
+-- Skips leases that another transaction is rescuing or settling. Leans on the primary key of lease.
+-- Filled with sql_parts/held_leases.sql, which answers them.
 with picked as materialized (
   select l.place, l.worker, l.job, l.run, l.attempt, w.host, w.pid
     from {schema}.worker w
@@ -13,24 +11,5 @@ with picked as materialized (
         for update skip locked) l
    where w.lost_at is not null
    limit %(limit)s::int
-), known as materialized (
-  select p.place, p.worker, p.job, p.run, p.attempt, p.host, p.pid,
-         coalesce(f.is_over, false) as is_over, coalesce(f.is_there, false) as is_there
-    from picked p
-   cross join lateral (
-     select bool_or(is_final and outcome in ('succeeded', 'failed', 'cancelled', 'expired')) as is_over,
-            bool_or(run = p.run) as is_there
-       from {schema}.ledger where job = p.job) f
-), swept as (
-  delete from {schema}.lease where ctid = any(array(select place from known where is_over))
-), renumbered as (
-  update {schema}.lease set run = nextval('{schema}.run')
-   where ctid = any(array(select place from known where is_there and not is_over))
-  returning worker, job, run
 )
-select k.worker, k.job, coalesce(n.run, k.run) as run, k.attempt, coalesce(j.max_attempts, 0) as max_attempts,
-       j.backoff::text, j.on_lost, j.kind, j.queue, k.host, k.pid, k.is_over
-  from known k
-  left join renumbered n on n.worker = k.worker and n.job = k.job
-  left join lateral (
-   select max_attempts, backoff, on_lost, kind, queue from {schema}.job where id = k.job offset 0) j on true
+{held}

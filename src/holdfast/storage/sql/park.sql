@@ -1,6 +1,6 @@
--- Move up to %(limit)s rows that nobody can take (a paused queue, a kind that no live worker knows there) from a
+-- Move up to %(limit)s rows that no worker can take (a paused queue, a kind that no live worker knows there) from a
 -- segment out of the way of every claim. Nothing is moved while no worker is alive: they will be back.
--- Rows are deleted and put in anew; locked ones are skipped. Answers how many were moved.
+-- Rows are deleted and inserted again; locked ones are skipped. Answers how many were moved.
 with clock as materialized (
   select coalesce(%(now)s::timestamptz, statement_timestamp()) as now
 ), served as materialized (

@@ -1,5 +1,5 @@
--- Give jobs that are nowhere a place again, so that a verb finds them: somebody has deleted their row by hand. They are
--- scheduled for a day that nobody sees, with the attempts that the ledger knows of: this runs nothing by itself.
+-- Give jobs that are in no table a place again, so that a verb finds them: their row was deleted by hand. They are
+-- scheduled a hundred years ahead, with the attempts that the ledger knows of: this runs nothing by itself.
 -- A job that is only moving from one place to another is in one of them in any snapshot. Locks nothing; leans on the keys
 -- of all places but lease, of which there are as many as jobs that run. Answers the jobs that have a place now.
 insert into {schema}.scheduled (job, run_at, deadline_at, attempt)

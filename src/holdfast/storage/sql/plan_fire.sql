@@ -3,7 +3,7 @@
 -- are its own. Of a plan, %(places)s says which of its scope's jobs it has (NULL: it does not fire), %(decided)s which
 -- of the decisions and reasons; earliests and counts may be NULL as a whole.
 -- Compare-and-swap: a scope that is not as it was read, or whose schedule is not, is left alone with all its plans,
--- and so is one that somebody has locked: it is still due. Never waits for a lock of others'. A plan that is written
+-- and so is one that another transaction has locked: it is still due. Never waits for a lock of others'. A plan that is written
 -- already (backfilled, or by another leader) fires no second time.
 -- Of schedules whose jobs must not overlap (%(keep_jobs)s) the last job is remembered.
 -- Locks schedule, then schedule_scope; leans on schedule_pkey, schedule_scope_pkey and plan_identity.

@@ -1,9 +1,9 @@
 -- Write down the same decisions for many scopes of one schedule that stood alike, and fire: what plan_fire does, without
 -- an array of everything for each of them. Nothing is known of their jobs afterwards, so it is not for schedules whose
 -- jobs must not overlap.
--- Compare-and-swap: scopes that do not stand so any more are left alone, and all of them while somebody holds their
+-- Compare-and-swap: scopes that do not stand so any more are left alone, and all of them while another transaction holds their
 -- schedule or has changed it. Plans that are there already (backfilled) are looked for once for all scopes.
--- Locks schedule, then schedule_scope, for which it waits only for single statements: whoever holds them longer holds the
+-- Locks schedule, then schedule_scope, for which it waits only for single statements: a transaction that holds them longer holds the
 -- schedule. Leans on schedule_scope_pkey and plan_identity. Answers as plan_fire.
 with clock as materialized (
   select coalesce(%(now)s::timestamptz, statement_timestamp()) as now

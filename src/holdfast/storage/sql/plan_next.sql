@@ -1,5 +1,5 @@
 -- How long until the planner is to look again, on the database's clock; nothing (NULL) when nothing is to come.
--- A scope that is gone is never due, even if somebody gave it a time by hand. Always one row. Leans on
+-- A scope that is gone is never due, even if it was given a time by hand. Always one row. Leans on
 -- schedule_scope_next_at.
 with clock as materialized (
   select coalesce(%(now)s::timestamptz, statement_timestamp()) as now

@@ -1,6 +1,6 @@
 -- Delete up to %(limit)s plans that were kept long enough, and mark up to where: they cannot be backfilled any more, as
--- nobody can tell whether they fired. How far the planner has come is another matter, and stays.
--- Skips locked plans, and plans of scopes that somebody has locked. Leans on plan_keep_until. Answers how many.
+-- it is unknown whether they fired. How far the planner has come is another matter, and stays.
+-- Skips locked plans, and plans of scopes that another transaction has locked. Leans on plan_keep_until. Answers how many.
 with old as materialized (
   select ctid as place, schedule, scope, plan_time
     from {schema}.plan

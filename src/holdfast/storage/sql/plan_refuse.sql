@@ -1,5 +1,5 @@
 -- Put scopes off that cannot be planned, with what is wrong with them: they are looked at again after %(wait)s, or when
--- somebody changes them, and hold up nobody. Skips locked rows; leans on schedule_scope_pkey. Answers how many.
+-- a caller changes them, and hold up no other. Skips locked rows; leans on schedule_scope_pkey. Answers how many.
 with clock as materialized (
   select coalesce(%(now)s::timestamptz, statement_timestamp()) as now
 ), refused as materialized (

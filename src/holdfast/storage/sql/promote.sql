@@ -1,7 +1,7 @@
 -- Move up to %(limit)s scheduled jobs whose time has come to ready, oldest first, and wake their queues.
 -- Looks from %(since)s on (NULL: from the beginning), since entries of jobs that are gone pile up before it
--- while somebody holds an old snapshot. Skips locked rows; leans on scheduled_run_at.
--- A job that is ready already, by somebody's hand, is there once.
+-- while a transaction holds an old snapshot. Skips locked rows; leans on scheduled_run_at.
+-- A job that was made ready by hand meanwhile stays in ready once.
 -- Answers how many, the latest time seen (the next since), and how many of them were dropped, as their jobs are gone or
 -- ready already.
 with clock as materialized (

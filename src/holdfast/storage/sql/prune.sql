@@ -1,7 +1,7 @@
 -- Delete up to %(limit)s jobs that ended and were kept as long as they asked, with all that is known of them.
 -- Looks from %(since)s on (NULL: from the beginning), as promote does. Leans on ledger_keep_until.
--- Never waits: skips locked rows, and jobs whose dead row or left-behind unique key somebody has locked. (A plan
--- of an ended job is locked by nobody but its own pruning, which is one short statement.)
+-- Never waits: skips locked rows, and jobs whose dead row or left-behind unique key another transaction has locked. (A plan
+-- of an ended job is locked only by its own pruning, which is one short statement.)
 -- Leaves a child whose flow has not taken up its end yet.
 -- Answers how many, and the latest time seen: the next since.
 with ended as materialized (

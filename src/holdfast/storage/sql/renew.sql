@@ -1,6 +1,6 @@
 -- One heartbeat for all jobs of a worker, and what it should know: whether it still counts as alive, which of
 -- the runs it holds in memory are gone, which leases the database has that it does not know of (a claim whose
--- reply was lost), which of its runs somebody wants cancelled, and whether there are notices for its hooks.
+-- reply was lost), which of its runs are to be cancelled, and whether there are notices for its hooks.
 -- Locks the worker row; refused once it was marked lost: then is_alive is false and nothing was written.
 with clock as materialized (
   select coalesce(%(now)s::timestamptz, statement_timestamp()) as now

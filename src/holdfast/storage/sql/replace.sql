@@ -1,6 +1,6 @@
 -- Give jobs that hold a unique key new contents and a new time, in place: the id stays, what was asked changes,
 -- and what was saved goes, since it was saved for what is no longer asked.
--- Touches only what still waits: the ready or scheduled row is locked (skipping locked ones) and put in anew.
+-- Touches only what still waits: the ready or scheduled row is locked (skipping locked ones) and inserted again.
 -- Answers the jobs that were replaced; one that is missing is running, moving or at its end, and stays as it is.
 with clock as materialized (
   select coalesce(%(now)s::timestamptz, statement_timestamp()) as now

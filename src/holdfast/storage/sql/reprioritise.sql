@@ -1,5 +1,5 @@
--- Give jobs another priority. A ready or scheduled job is moved (deleted and put in anew: an UPDATE would fail
--- whoever is waiting for the row, and a promote that began before us would not see the new priority); a running or
+-- Give jobs another priority. A ready or scheduled job is moved (deleted and inserted again: an UPDATE would fail
+-- a statement that waits for the row, and a promote that began before us would not see the new priority); a running or
 -- waiting one has it from its next turn on.
 -- Skips locked rows. Answers for each job: changed, final, unknown, or moving (ask again in a new statement).
 with asked as materialized (

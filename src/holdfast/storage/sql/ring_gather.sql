@@ -1,5 +1,5 @@
 -- Move what is left in a segment that is not current to the current one, so that it can be truncated.
--- With more than %(limit)s rows it is a backlog, not a rest: nothing is moved. Rows are deleted and put in anew,
+-- With more than %(limit)s rows it is a backlog, not a rest: nothing is moved. Rows are deleted and inserted again,
 -- never updated; locked ones are skipped. Their queues are woken: a claim that came meanwhile saw them locked.
 -- Answers how many were moved.
 with few as materialized (

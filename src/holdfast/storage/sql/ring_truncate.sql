@@ -3,7 +3,7 @@
 -- that is frozen between two statements would hold all of them up. Fails at once where the segment is in use: a lock
 -- that waits would stall every claim behind it.
 -- The look for rows has a snapshot of its own, taken under the lock: an insert in flight holds its lock until it
--- commits, so whatever was committed is seen. The ring row is locked, so that nobody makes the segment current meanwhile.
+-- commits, so whatever was committed is seen. The ring row is locked, so that no other leader makes the segment current meanwhile.
 do $clear$
 begin
   lock table {schema}.ready_{segment} in access exclusive mode nowait;

@@ -1,2 +1,3 @@
--- The ring's version, for whoever has changed it himself since he looked: a look counts the size of every segment.
+-- The ring's version alone, for a leader that has changed the ring since its last look: a look costs more, as it reads the
+-- size of every segment.
 select version from {schema}.ring order by version desc limit 1

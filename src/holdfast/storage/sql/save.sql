@@ -1,6 +1,6 @@
 -- Keep what runs have to say on their way, one element of each array for each run: a state that survives retries,
 -- how far they have come. NULL leaves what was there.
--- The fence is (worker, job, run) still in lease, locked so that nobody takes the run away meanwhile. Answers the
+-- The fence is (worker, job, run) still in lease, locked so that no rescue takes the run away meanwhile. Answers the
 -- runs that were taken; one that is missing has lost its lease, and nothing of it was written.
 with fenced as materialized (
   select a.job, a.run, a.state, a.progress

@@ -1,6 +1,6 @@
 -- Say that these schedules are still declared. Answers those of which nobody has said so for %(pause)s: whoever gets the
 -- answer reads their scopes, so that of many workers one does. One that was deleted stays deleted.
--- Skips locked rows: somebody is changing them, or saying the same.
+-- Skips locked rows: another transaction is changing them, or saying the same.
 with clock as materialized (
   select coalesce(%(now)s::timestamptz, statement_timestamp()) as now
 ), due as materialized (

@@ -1,19 +1,9 @@
--- Move up to %(limit)s parked rows that somebody can take by now back into the ring, and wake their queues.
+-- Move up to %(limit)s parked rows that a worker can take by now back into the ring, and wake their queues.
 -- Steps from one (queue, kind) to the next along ready_parked_kind, however many rows each has.
--- Rows are deleted and put in anew; locked ones are skipped. Answers how many were moved.
+-- Rows are deleted and inserted again; locked ones are skipped. Answers how many were moved.
 with recursive clock as materialized (
   select coalesce(%(now)s::timestamptz, statement_timestamp()) as now
-), parked as (
-  (select queue, kind from {schema}.ready_parked order by queue, kind limit 1)
-  union all
-  select n.queue, n.kind
-    from parked p
-   cross join lateral (
-     select queue, kind from {schema}.ready_parked
-      where (queue, kind) > (p.queue, p.kind)
-      order by queue, kind
-      limit 1) n
-), claimable as materialized (
+), {parked}, claimable as materialized (
   select p.queue, p.kind
     from parked p, clock
    where exists (

@@ -1,7 +1,7 @@
--- What waits for a worker that there is not, one row each: a (queue, kind) of waiting jobs that no live worker serves, or a
+-- What waits although no live worker serves it, one row each: a (queue, kind) of waiting jobs that no live worker serves, or a
 -- schedule whose kind no live worker knows (then queue is NULL). Says of each whether the queue and the kind are served by any.
 -- Nothing while no worker is alive, nothing of paused queues and schedules.
--- Bounded: the first 200 queues, of each the first 20 jobs of each priority, which is where jobs stay that nobody can take
+-- Bounded: the first 200 queues, of each the first 20 jobs of each priority, which is where jobs stay that no worker can take
 -- until they are parked, the first 1,000 parked pairs of queue and kind, and 1,000 schedules. Steps along the primary key of
 -- ready and along ready_parked_kind. Locks nothing.
 with recursive clock as materialized (
@@ -14,17 +14,7 @@ with recursive clock as materialized (
   select n.queue
     from waiting w
    cross join lateral (select queue from {schema}.ready where queue > w.queue order by queue limit 1) n
-), parked as (
-  (select queue, kind from {schema}.ready_parked order by queue, kind limit 1)
-  union all
-  select n.queue, n.kind
-    from parked p
-   cross join lateral (
-     select queue, kind from {schema}.ready_parked
-      where (queue, kind) > (p.queue, p.kind)
-      order by queue, kind
-      limit 1) n
-), pairs as materialized (
+), {parked}, pairs as materialized (
   select f.queue, f.kind
     from (select queue from waiting limit 200) w
    cross join unnest('{0,1,2,3,4,5,6,7,8,9}'::smallint[]) as level (priority)
