@@ -74,29 +74,48 @@ async def test_an_outage_that_ends_at_any_moment_leaves_a_success_a_success(
         assert failures(engine.connection) > times, "the outage was met"
 
 
+def refuse_poison(engine: Engine, code: str) -> None:
+    engine.connection.execute(
+        f"""create function bad() returns trigger language plpgsql as $$ begin
+            if concat(new.result, new.error) like '%poison%' then
+                raise exception using errcode = '{code}';
+            end if;
+            return new;
+        end $$;
+        create trigger bad before insert on holdfast.ledger for each row execute function bad()"""
+    )
+
+
+@pytest.mark.parametrize("code", ["22P05", "23514", "54000"])
+async def test_a_result_that_the_database_refuses_is_dropped_and_the_success_stays(
+    dsn: str, code: str
+) -> None:
+    """A payment is not made again for its receipt."""
+    with Engine.on(dsn, now=None) as engine:
+        refuse_poison(engine, code)
+        ends: list[Transition] = [SUCCESS, CompleteJob('"poison"', None), SUCCESS]
+        assert await settled(dsn, engine, ends) == ["succeeded", "succeeded", "succeeded"]
+        flags = engine.connection.execute("select flag from holdfast.ledger order by job").fetchall()
+        assert flags == [(None,), ("result_unencodable",), (None,)]
+
+
 @pytest.mark.parametrize("code", ["22P05", "23514", "54000"])
 async def test_what_is_wrong_with_the_data_fails_its_run_alone_with_the_reason(dsn: str, code: str) -> None:
     with Engine.on(dsn, now=None) as engine:
-        engine.connection.execute(
-            f"""create function bad() returns trigger language plpgsql as $$ begin
-                if new.result::text like '%poison%' then raise exception using errcode = '{code}'; end if;
-                return new;
-            end $$;
-            create trigger bad before insert on holdfast.ledger for each row execute function bad()"""
-        )
-        ends: list[Transition] = [SUCCESS, CompleteJob('"poison"', None), SUCCESS]
+        refuse_poison(engine, code)
+        ends: list[Transition] = [SUCCESS, RetryJob(timedelta(), Failure("poison", "handler_error")), SUCCESS]
         assert await settled(dsn, engine, ends) == ["succeeded", "failed", "succeeded"]
         errors = engine.connection.execute("select error from holdfast.ledger where outcome = 'failed'")
         [(error,)] = errors.fetchall()
         assert "could not be stored" in str(error)
 
 
-async def test_what_cannot_be_encoded_fails_alone_also_in_an_outage(dsn: str) -> None:
+async def test_what_cannot_even_be_sent_is_dropped_also_in_an_outage(dsn: str) -> None:
     unsendable: Any = object()
     with Engine.on(dsn, now=None) as engine:
         begin_outage(engine.connection, "ledger", "25006", 2)
         ends: list[Transition] = [SUCCESS, CompleteJob(unsendable, None), SUCCESS]
-        assert await settled(dsn, engine, ends) == ["succeeded", "failed", "succeeded"]
+        assert await settled(dsn, engine, ends) == ["succeeded", "succeeded", "succeeded"]
 
 
 async def test_one_row_that_only_its_database_refuses_is_kept_and_holds_up_no_other(dsn: str) -> None:

@@ -9,7 +9,7 @@ from msgspec import structs
 
 from holdfast.domain.failure import Failure
 from holdfast.domain.states import RunOutcome
-from holdfast.domain.transition import FailJob, Transition
+from holdfast.domain.transition import CompleteJob, FailJob, Transition
 from holdfast.errors import StatementFailed
 from holdfast.postgres.conversation import hold
 from holdfast.postgres.database import Database
@@ -155,8 +155,9 @@ class Settler:
             await self._wait(left, savings, error)
 
     async def _alone(self, ending: RunEnding, saving: Saving | None) -> None:
-        """Only data that the database refuses fails a run, with the reason. Anything else is kept and sent
-        again: the work is done, and must not be done again because its end could not be written.
+        """A result that the database refuses as data is dropped; any other such ending fails its run, with
+        the reason. Anything else is kept and sent again: the work is done, and must not be done again because
+        its end could not be written.
         """
         try:
             if saving is not None:
@@ -166,9 +167,8 @@ class Settler:
             except Exception as problem:
                 if not is_datas_fault(problem):
                     raise
-                failure = Failure(f"its outcome could not be stored: {problem}", "handler_error")
-                failed = structs.replace(ending, transition=FailJob(failure), state=None)
-                self._tell([failed], await self._settled([failed]))
+                storable = structs.replace(ending, transition=_storable(ending, problem), state=None)
+                self._tell([storable], await self._settled([storable]))
         except Exception as problem:
             if not _may_be_one_row(problem):
                 raise
@@ -227,6 +227,14 @@ class Settler:
         for ending in batch:
             answer = by_run[ending.run]
             ending.then(ending, answer.answer, answer.outcome)
+
+
+def _storable(ending: RunEnding, problem: Exception) -> Transition:
+    """What is written of a run whose ending the database refuses. A success stays one without its result."""
+    if isinstance(ending.transition, CompleteJob) and ending.transition.result is not None:
+        _log.warning("the result of run %d of job %d is dropped: %s", ending.run, ending.job, problem)
+        return CompleteJob(None, "result_unencodable")
+    return FailJob(Failure(f"its outcome could not be stored: {problem}", "handler_error"))
 
 
 def _may_be_one_row(error: Exception) -> bool:
