@@ -14,7 +14,8 @@ with clock as materialized (
 ), asked as materialized (
   select %(workers)s::text::bigint[] as workers, %(jobs)s::text::bigint[] as jobs, %(runs)s::text::bigint[] as runs,
          %(outcomes)s::text::{schema}.outcome[] as outcomes, %(delays)s::interval[] as delays,
-         %(errors)s::text::text[] as errors, %(results)s::text::text[] as results, %(flags)s::text::text[] as flags
+         %(errors)s::text::text[] as errors, %(results)s::text::text[] as results, %(flags)s::text::text[] as flags,
+         '{retried,snoozed,released}'::{schema}.outcome[] as unfinished
 ), gone as (
   -- Found by arrays, not by a join: statistics of lease are always wrong, and there is no other way to plan this.
   -- The third array is in order, so that the place of a run in it is found by halving.
@@ -30,7 +31,7 @@ with clock as materialized (
   select g.worker, g.job, g.run, g.place, g.attempt, g.ready_at, g.started_at, g.cancel_reason,
          j.kind, j.queue, j.deadline_at, j.unique_key, j.keep, j.parent,
          case when asked.outcomes[g.place] is null then 'succeeded'
-              when asked.outcomes[g.place] not in ('retried', 'snoozed', 'released') then asked.outcomes[g.place]
+              when asked.outcomes[g.place] <> all(asked.unfinished) then asked.outcomes[g.place]
               when g.cancel_requested_at is not null then 'cancelled'
               when j.deadline_at <= clock.now then 'expired'
               else asked.outcomes[g.place]
@@ -44,18 +45,18 @@ with clock as materialized (
   select job, queue, unique_key, keep, parent
     from ended
    where (unique_key is not null or keep is not null or parent is not null)
-     and outcome not in ('retried', 'snoozed', 'released')
+     and outcome <> all((select unfinished from asked)::{schema}.outcome[])
 ), written as (
   insert into {schema}.ledger
          (job, run, ready_at, started_at, finished_at, keep_until, worker, outcome, attempt, is_final, queue, kind, flag,
           error, result)
   select job, run, ready_at, started_at, clock.now,
-         case when outcome in ('retried', 'snoozed', 'released') then null
+         case when outcome = any(unfinished) then null
               else clock.now + coalesce(keep, case outcome when 'succeeded' then %(keep_succeeded)s::interval
                                                            when 'failed' then %(keep_dead)s::interval
                                                            else %(keep_other)s::interval end)
          end,
-         worker, outcome, attempt, outcome not in ('retried', 'snoozed', 'released'), queue, kind,
+         worker, outcome, attempt, outcome <> all(unfinished), queue, kind,
          flags[place],
          case when outcome = 'cancelled' and cancel_reason is not null
               then coalesce(errors[place]::jsonb, '{}') - 'type' || jsonb_build_object('message', cancel_reason, 'code',
@@ -102,7 +103,7 @@ with clock as materialized (
   union all
   select o.job, null
     from others o
-   where o.outcome not in ('retried', 'snoozed', 'released')
+   where o.outcome <> all((select unfinished from asked)::{schema}.outcome[])
      and exists (select from {schema}.checkpoint c where c.job = o.job and not c.is_done and c.child is not null offset 0)
   returning pg_notify('{schema_name}.wake', '')
 ), counted as (
