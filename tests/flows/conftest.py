@@ -3,9 +3,9 @@ from collections.abc import AsyncIterator, Iterator
 import psycopg
 import pytest
 
-from engine.interleaving.places import sound_at_the_end
-from engine.interleaving.story import Story
 from holdfast import App
+from storage.interleaving.places import sound_at_the_end
+from storage.interleaving.story import Story
 
 
 @pytest.fixture

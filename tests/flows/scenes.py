@@ -3,11 +3,11 @@
 from datetime import timedelta
 from typing import Any
 
-from engine.interleaving.party import Party
 from holdfast.domain.flow_path import Recorded
 from holdfast.domain.job import NewJob, Policy
 from holdfast.postgres.conversation import hold_blocking
 from holdfast.storage import flows
+from storage.interleaving.party import Party
 from support.engine import SCHEMA
 
 HOUR = timedelta(hours=1)

@@ -6,9 +6,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from engine.interleaving.places import flaws
 from flows.killing import lives
 from holdfast import App, Context, Flow, Job, Retry
+from storage.interleaving.places import flaws
 
 NEVER_MIND = Retry(max_attempts=100, backoff="0s")
 

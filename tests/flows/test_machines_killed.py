@@ -6,9 +6,6 @@ from typing import Any
 
 import pytest
 
-from engine.interleaving.party import Party
-from engine.interleaving.scenes import MINUTE, lost
-from engine.interleaving.story import Story
 from flows.killing import lives
 from flows.scenes import again, begun
 from holdfast import App, Done, Handle, Machine, Next, Retry, Step
@@ -16,6 +13,9 @@ from holdfast.storage import machines, operators
 from holdfast.storage.flows import Fence
 from holdfast.storage.machines import Move
 from holdfast.storage.runs import Retention
+from storage.interleaving.party import Party
+from storage.interleaving.scenes import MINUTE, lost
+from storage.interleaving.story import Story
 from support.engine import SCHEMA
 
 

@@ -9,8 +9,6 @@ from typing import Any
 import psycopg
 import pytest
 
-from engine.backlog import NOW
-from engine.plans import Statistics, explained
 from holdfast.domain.job import NewJob, Policy
 from holdfast.postgres.borrowed import run_on_blocking
 from holdfast.postgres.statement import Statement
@@ -18,6 +16,8 @@ from holdfast.storage import flows, flows_shown, job_lookup, machines
 from holdfast.storage.flows import Fence, Wait, Writing
 from holdfast.storage.machines import Move
 from holdfast.storage.session import plan_as_written
+from storage.backlog import NOW
+from storage.plans import Statistics, explained
 from support.databases import a_copy
 from support.engine import SCHEMA
 

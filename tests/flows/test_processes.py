@@ -10,7 +10,7 @@ import pytest
 
 from acceptance.books import Books
 from acceptance.workers import Workers
-from engine.interleaving.places import flaws
+from storage.interleaving.places import flaws
 from support.waiting import until
 
 

@@ -4,9 +4,6 @@ from datetime import timedelta
 
 import pytest
 
-from engine.interleaving.party import Party
-from engine.interleaving.scenes import DONE, FAIL, MINUTE, RETRY, lost
-from engine.interleaving.story import Story
 from flows.scenes import (
     HOUR,
     again,
@@ -24,6 +21,9 @@ from holdfast.domain.job import NewJob, Policy
 from holdfast.storage import chores, flows, jobs, operators, runs
 from holdfast.storage.flows import Fence, Wait, Writing
 from holdfast.storage.runs import Retention
+from storage.interleaving.party import Party
+from storage.interleaving.scenes import DONE, FAIL, MINUTE, RETRY, lost
+from storage.interleaving.story import Story
 from support.engine import SCHEMA
 
 

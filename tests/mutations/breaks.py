@@ -365,84 +365,84 @@ BREAKS = (
         "storage/sql/claim.sql",
         "   order by priority, job\n   limit",
         "   order by job\n   limit",
-        ("engine/test_claim.py",),
+        ("storage/test_claim.py",),
     ),
     Break(
         "a lost worker goes on claiming",
         "storage/sql/claim.sql",
         "   where id = %(worker)s::bigint and lost_at is null\n",
         "   where id = %(worker)s::bigint\n",
-        ("engine/test_workers_leader.py", "engine/test_claim.py"),
+        ("storage/test_workers_leader.py", "storage/test_claim.py"),
     ),
     Break(
         "a paused queue is claimed from",
         "storage/sql/claim.sql",
         "            where name = %(queue)s::text and paused_at is not null\n",
         "            where name = %(queue)s::text and paused_at is null and paused_at is not null\n",
-        ("engine/test_operators.py", "engine/test_claim.py"),
+        ("storage/test_operators.py", "storage/test_claim.py"),
     ),
     Break(
         "a job past its deadline is claimed",
         "storage/sql/claim.sql",
         "     and (deadline_at is null or deadline_at > (select now from clock))\n",
         "",
-        ("engine/test_promote_expire.py", "engine/test_claim.py"),
+        ("storage/test_promote_expire.py", "storage/test_claim.py"),
     ),
     Break(
         "a settle does not ask whose run it is",
         "storage/sql/settle.sql",
         "     and run = (select runs from asked)[width_bucket(run, (select runs from asked))]\n",
         "",
-        ("engine/test_settle.py",),
+        ("storage/test_settle.py",),
     ),
     Break(
         "a lost worker renews its lease",
         "storage/sql/renew.sql",
         "where w.id = %(worker)s::bigint and w.lost_at is null",
         "where w.id = %(worker)s::bigint",
-        ("engine/test_workers_leader.py",),
+        ("storage/test_workers_leader.py",),
     ),
     Break(
         "leadership is taken from a leader that renews",
         "storage/sql/lead.sql",
         " where l.worker = excluded.worker or l.expires_at <=",
         " where true or l.expires_at <=",
-        ("engine/test_workers_leader.py",),
+        ("storage/test_workers_leader.py",),
     ),
     Break(
         "the term stays when the leader changes",
         "storage/sql/lead.sql",
         "term = least(l.term, 9223372036854775806) + (l.worker <> excluded.worker)::int,",
         "term = l.term,",
-        ("engine/test_workers_leader.py",),
+        ("storage/test_workers_leader.py",),
     ),
     Break(
         "a key that is held is given to the next job",
         "storage/sql/enqueue_unique.sql",
         "then excluded.job else held.job end",
         "then excluded.job else excluded.job end",
-        ("engine/test_unique.py",),
+        ("storage/test_unique.py",),
     ),
     Break(
         "pruning takes what was to be kept for longer",
         "storage/sql/prune.sql",
         "   where is_final and keep_until <= coalesce",
         "   where is_final and keep_until - interval '12 hours' <= coalesce",
-        ("engine/test_retention.py",),
+        ("storage/test_retention.py",),
     ),
     Break(
         "a run is taken away before its timeout",
         "storage/sql/overdue_leases.sql",
         "where timeout_at < coalesce(",
         "where started_at < coalesce(",
-        ("engine/test_rescue.py",),
+        ("storage/test_rescue.py",),
     ),
     Break(
         "on_lost is not asked",
         "storage/chores.py",
         'from_json(lease.backoff), lease.on_lost or "retry")',
         'from_json(lease.backoff), "retry")',
-        ("engine/test_rescue.py",),
+        ("storage/test_rescue.py",),
     ),
     # Attempts, slots, stopping
     Break(
@@ -494,9 +494,9 @@ BREAKS = (
         "if self._place != _here():",
         "if False:",
         (
-            "face/test_ambient_connection.py::test_a_task_that_is_started_inside_is_refused_also_after_the_block",
+            "api/test_ambient_connection.py::test_a_task_that_is_started_inside_is_refused_also_after_the_block",
             (
-                "face/test_ambient_connection.py::"
+                "api/test_ambient_connection.py::"
                 "test_a_thread_and_a_callback_that_have_the_blocks_variables_are_refused"
             ),
         ),
@@ -508,7 +508,7 @@ BREAKS = (
         "        if False:\n",
         (
             (
-                "face/test_ambient_connection.py::"
+                "api/test_ambient_connection.py::"
                 "test_an_app_that_requires_a_connection_writes_nothing_without_one"
             ),
         ),
@@ -527,7 +527,7 @@ BREAKS = (
         "is_taken=False",
         (
             (
-                "face/test_interrupted_scripts.py::"
+                "api/test_interrupted_scripts.py::"
                 "test_the_first_one_says_at_once_what_is_waited_for_and_the_second_gives_it_back"
             ),
         ),

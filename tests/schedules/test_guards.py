@@ -7,7 +7,6 @@ from typing import Any
 import psycopg
 import pytest
 
-from engine.plans import Statistics, explained
 from holdfast.domain.plan_decisions import Decided, PlanDecisions
 from holdfast.postgres.borrowed import run_on_blocking
 from holdfast.postgres.statement import Statement
@@ -15,6 +14,7 @@ from holdfast.storage import schedules, schedules_plans
 from holdfast.storage.schedules_plans import DueRow, Move
 from holdfast.storage.session import plan_as_written
 from schedules.keeping import SCHEMA
+from storage.plans import Statistics, explained
 from support.databases import a_copy
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -3,7 +3,7 @@
 from xdist.scheduler import LoadScopeScheduling
 
 # They share rows by the million, which are not to be made in every process.
-TOGETHER = ("engine/test_plans.py", "flows/test_plans.py", "schedules/test_guards.py")
+TOGETHER = ("storage/test_plans.py", "flows/test_plans.py", "schedules/test_guards.py")
 
 
 class Spreading(LoadScopeScheduling):  # type: ignore[misc]  # xdist ships no types

@@ -1,0 +1,61 @@
+"""Two workers reach for the same jobs."""
+
+import pytest
+
+from storage.interleaving.scenes import DONE, blocking_runs
+from storage.interleaving.story import Story
+
+
+@pytest.mark.requirement("S1.3", "S2.17", "S4.9")
+def test_a_job_that_somebody_is_claiming_is_stepped_over_without_waiting(story: Story) -> None:
+    ann, bob = story.parties(2)
+    first, second = ann.enqueue(), ann.enqueue()
+    ann_worker, bob_worker = ann.worker(), bob.worker()
+    ann.begin()
+    [hers] = ann.claim(ann_worker, limit=1)
+    [his] = bob.claim(bob_worker, limit=1)
+    assert (hers.job, his.job) == (first, second)
+    assert bob.claim(bob_worker) == []
+    ann.commit()
+    assert bob.claim(bob_worker) == []
+    assert hers.run != his.run
+
+
+@pytest.mark.requirement("S1.3", "S2.17")
+def test_a_claim_that_is_rolled_back_leaves_the_job_to_the_next(story: Story) -> None:
+    ann, bob = story.parties(2)
+    job = ann.enqueue()
+    ann_worker, bob_worker = ann.worker(), bob.worker()
+    ann.begin()
+    [hers] = ann.claim(ann_worker)
+    assert bob.claim(bob_worker) == []
+    ann.rollback()
+    [his] = bob.claim(bob_worker)
+    assert (his.job, his.attempt) == (job, 1)
+    assert ann.settles(ann_worker, hers, DONE).answer == "lost"
+    assert bob.settles(bob_worker, his, DONE).answer == "settled"
+
+
+@pytest.mark.requirement("S4.9", "S0.3")
+def test_a_claim_that_began_before_another_one_ended_takes_only_what_is_left(story: Story) -> None:
+    """Its snapshot still shows the other's jobs; the rows themselves say that they are gone."""
+    ann, bob, mark = story.parties(3)
+    jobs = [ann.enqueue() for _ in range(4)]
+    ann_worker, bob_worker = ann.worker(), bob.worker()
+    with mark.holding("select from holdfast.worker where id = %s for update", bob_worker):
+        his = story.starts(bob, lambda: bob.claim(bob_worker)).waits_for(mark)
+        hers = ann.claim(ann_worker, limit=3)
+    assert [row.job for row in hers] == jobs[:3]
+    assert [row.job for row in his.answer()] == jobs[3:]
+
+
+def test_two_claims_stopped_in_the_middle_share_the_jobs_and_no_run(story: Story) -> None:
+    ann, bob, mark = story.parties(3)
+    jobs = [ann.enqueue() for _ in range(4)]
+    ann_worker, bob_worker = ann.worker(), bob.worker()
+    with blocking_runs(mark):
+        hers = story.starts(ann, lambda: ann.claim(ann_worker, limit=2)).waits_for(mark)
+        his = story.starts(bob, lambda: bob.claim(bob_worker, limit=4)).waits_for(mark)
+    rows = hers.answer() + his.answer()
+    assert sorted(row.job or 0 for row in rows) == jobs
+    assert len({row.run for row in rows}) == 4
