@@ -137,7 +137,7 @@ BREAKS = (
     Break(
         "a leader that stops keeps its place",
         "worker/chores/leader.py",
-        "await asyncio.shield(self._step_down())",
+        "await through_cancellation(self._step_down())",
         "pass",
         (_LEADING + "test_who_waits_to_lead_hears_that_the_place_is_vacant",),
     ),

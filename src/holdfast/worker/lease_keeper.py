@@ -22,6 +22,7 @@ from holdfast.postgres.schema import Schema
 from holdfast.storage.runs import Heartbeat, Retention, Settlement, renew, settle_surely
 from holdfast.worker.lease import Lease
 from holdfast.worker.loop_watch import LOOK_SECONDS, LoopWatch
+from holdfast.worker.service import through_cancellation
 from holdfast.worker.wake_ups import ALWAYS_HEARD, WakeUps
 
 _log = logging.getLogger("holdfast.worker")
@@ -109,7 +110,7 @@ class LeaseKeeper:
         finally:
             self._is_stopping = True
             self._poked.set()
-            await asyncio.shield(asyncio.to_thread(self._thread.join, 10))
+            await through_cancellation(asyncio.to_thread(self._thread.join, 10))
 
     def _keep(self) -> None:
         wait = self._beats.interval.total_seconds()

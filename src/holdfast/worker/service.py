@@ -1,4 +1,4 @@
-"""Services that outlive others, shown by indentation: each runs until the block that it serves is left."""
+"""Run services around a block: indentation shows which service outlives which."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
@@ -8,13 +8,13 @@ from typing import Any, Protocol
 
 class Service(Protocol):
     async def run(self) -> None:
-        """Serve until cancelled. Leaving by itself or by an error ends everything that it serves."""
+        """Serve until cancelled. An error ends the block that this service serves."""
 
 
 @asynccontextmanager
 async def running(*services: Service) -> AsyncIterator[None]:
-    """Run services around a block. It is cancelled when one of them fails, and they when it is left. What
-    failed alone is raised as it is, so that whoever starts a worker can tell one error from another.
+    """Run services around a block. If one of them fails, the block is cancelled; when the block is left, they
+    are. A single error is raised as it is, not in a group, so that the caller can tell errors apart.
     """
     try:
         async with asyncio.TaskGroup() as group:
@@ -33,7 +33,9 @@ async def running(*services: Service) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def cut_short(by: Callable[[], Coroutine[Any, Any, None]]) -> AsyncIterator[Callable[[], bool]]:
-    """Leave the block as soon as `by` returns; answers afterwards whether that was so."""
+    """Leave the block as soon as `by` returns. The function that the block gets tells afterwards whether it
+    was left for that reason.
+    """
     bound = asyncio.timeout(None)
 
     async def cut() -> None:
@@ -52,8 +54,25 @@ async def cut_short(by: Callable[[], Coroutine[Any, Any, None]]) -> AsyncIterato
             raise
 
 
+async def through_cancellation(work: Coroutine[Any, Any, None]) -> None:
+    """Await the last work of a service, which bounds its own time. If the service is cancelled again
+    meanwhile, that is raised after the work: `asyncio.shield` would leave it to run on, without an owner,
+    while the connections that it uses are closed.
+    """
+    task = asyncio.create_task(work)
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait([task])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    task.result()
+    if cancelled is not None:
+        raise cancelled
+
+
 class Alarm:
-    """Sleep that others can end, for one sleeper: a wake-up that comes before the sleep ends it at once."""
+    """A sleep that another task can end, for one sleeper. A ring before the sleep ends it at once."""
 
     def __init__(self) -> None:
         self._is_rung = False
@@ -64,10 +83,11 @@ class Alarm:
         self._end()
 
     async def sleep(self, seconds: float) -> bool:
-        """Whether it was rung, and not only time that passed."""
+        """Sleep until it rings or the time is up. True if it rang."""
         if not self._is_rung:
             loop = asyncio.get_running_loop()
-            # In half the time of asyncio.timeout and an Event: a lone job waits for this to end.
+            # Takes half the time of asyncio.timeout with an Event, and the first job after a quiet time
+            # waits for this to end.
             self._sleeper = loop.create_future()
             timer = loop.call_later(seconds, self._end)
             try:

@@ -6,14 +6,14 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from time import monotonic
 
-from holdfast.errors import DatabaseError
+from holdfast.errors import DatabaseClosed, DatabaseError
 from holdfast.postgres.database import Database
 from holdfast.postgres.failure_log import FailureLog
 from holdfast.storage.workers import lead, step_down
 from holdfast.telemetry.events import LeadershipChanged
 from holdfast.worker.chores.chore import Chore, ChoreNeeds, Sign, WakeUp
 from holdfast.worker.chores.chore_loop import ChoreLoop
-from holdfast.worker.service import Alarm
+from holdfast.worker.service import Alarm, through_cancellation
 from holdfast.worker.wake_ups import ALWAYS_HEARD, WakeUps
 
 _MANY_CLAIMED = 2_000
@@ -79,7 +79,7 @@ class Leader:
                 else:
                     await self._wake_ups.sleep(self._alarm, self._lease.total_seconds() / 2)
         finally:
-            await asyncio.shield(self._step_down())
+            await through_cancellation(self._step_down())
 
     async def _try(self, patience: float) -> float | None:
         """Until when this worker may believe that it leads, counted from before it asked. None: another one
@@ -151,5 +151,5 @@ class Leader:
             try:
                 async with asyncio.timeout(2):
                     await self._database.run(step_down(self._schema, worker=worker))
-            except (DatabaseError, TimeoutError):
+            except (DatabaseError, DatabaseClosed, TimeoutError):
                 pass  # the lease runs out by itself
