@@ -47,7 +47,7 @@ def pytest_configure() -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    from support.spreading import Spreading
+    from support.xdist_groups import Spreading
 
     return Spreading(config, log)
 

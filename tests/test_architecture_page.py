@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.leader_chores import LEADER_CHORES
-from support.documented import DOCS
+from support.doc_examples import DOCS
 
 SOURCE = Path(__file__).parents[1] / "src" / "holdfast"
 PAGE = (DOCS / "explanation" / "architecture.md").read_text("utf-8")

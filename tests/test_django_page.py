@@ -10,7 +10,7 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 
-from support.documented import DOCS
+from support.doc_examples import DOCS
 
 PAGE = (DOCS / "how-to/django.md").read_text("utf-8")
 

@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from holdfast.cli.command_group import commands
-from support.documented import DOCS
+from support.doc_examples import DOCS
 
 ROOT = DOCS.parent
 PAGES = sorted([*DOCS.rglob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"])

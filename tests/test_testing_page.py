@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from support.documented import DOCS
+from support.doc_examples import DOCS
 
 PAGE = (DOCS / "how-to/testing.md").read_text("utf-8")
 

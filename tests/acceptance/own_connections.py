@@ -14,7 +14,7 @@ from django.db import connection as django_connection
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 from sqlalchemy.orm import Session
 
-from borrowed.callers import parts
+from borrowed.caller_connections import parts
 
 Run = Callable[[str], Any]
 """Sends a text by the words of the connection's library."""

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from acceptance.books import Books
-from acceptance.inside import NO_MORE, ONCE_MORE, ledger, working
+from acceptance.in_process_workers import NO_MORE, ONCE_MORE, ledger, working
 from holdfast import App, Cancel, Context, Fail, Retry, RetryLater, Snooze
 from holdfast.worker import attempt_runner
 from support.waiting import until

@@ -18,7 +18,7 @@ from holdfast.postgres.embedded import EmbeddedServer
 from holdfast.postgres.migrations.runner import migrate
 from holdfast.postgres.schema import Schema
 from holdfast.storage.migrations import packaged
-from support.servers import restart
+from support.server_faults import restart
 
 pytestmark = [pytest.mark.machine, pytest.mark.timeout(300)]
 

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from acceptance.books import Books
-from acceptance.inside import noting, working
+from acceptance.in_process_workers import noting, working
 from holdfast import App, Context, Retry
 from holdfast.telemetry.events import ChoreDid, Event
 from support.waiting import until

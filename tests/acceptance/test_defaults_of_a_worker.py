@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from acceptance.books import Books
-from acceptance.inside import NO_MORE, noting
+from acceptance.in_process_workers import NO_MORE, noting
 from holdfast import App, Beats, Cancel, Context, Flow, Retention, WorkerOptions
 from holdfast.domain.duration import duration
 from holdfast.leader_chores import LEADER_CHORES

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from acceptance.books import Books
-from acceptance.inside import NO_MORE, ONCE_MORE, working
+from acceptance.in_process_workers import NO_MORE, ONCE_MORE, working
 from holdfast import App, Context, Retry
 from support.waiting import until
 

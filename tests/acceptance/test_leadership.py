@@ -6,8 +6,8 @@ from time import monotonic
 import pytest
 
 from acceptance.books import Books
-from acceptance.inside import noting, working
-from acceptance.locks import held_up
+from acceptance.held_statements import held_up
+from acceptance.in_process_workers import noting, working
 from holdfast import App
 from holdfast.telemetry.events import Event, LeadershipChanged
 from support.waiting import until

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from acceptance.books import Books
-from acceptance.locks import NO_CLAIM, locked, someone_waits
+from acceptance.held_statements import NO_CLAIM, locked, someone_waits
 from acceptance.workers import WorkerProcess, Workers
 from support.proxy import Proxy
 from support.waiting import until

@@ -20,8 +20,8 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 
 from acceptance.books import Books
-from acceptance.inside import working
-from borrowed.callers import parts
+from acceptance.in_process_workers import working
+from borrowed.caller_connections import parts
 from holdfast import App, Context, Done, Flow, Machine, Next, Retry, Step
 from holdfast.flows import suspension
 from holdfast.worker import settler

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from acceptance.books import Books
-from acceptance.inside import working
+from acceptance.in_process_workers import working
 from holdfast import App, Context, Retry, Snooze
 from support.waiting import until
 

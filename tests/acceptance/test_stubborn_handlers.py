@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from acceptance.books import Books
-from acceptance.inside import NO_MORE, ONCE_MORE, ledger, working
+from acceptance.in_process_workers import NO_MORE, ONCE_MORE, ledger, working
 from holdfast import App, Context
 from holdfast.postgres.blocking_database import BlockingDatabase
 from holdfast.postgres.conversation import hold_blocking

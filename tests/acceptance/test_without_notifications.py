@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from acceptance.books import Books
-from acceptance.inside import working
+from acceptance.in_process_workers import working
 from acceptance.workers import Workers
 from holdfast import App, Context, RetryLater, Snooze
 from holdfast.postgres.listener import Listener

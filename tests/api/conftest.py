@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Iterator
 import psycopg
 import pytest
 
-from api.looking import Observer
+from api.observer import Observer
 from holdfast import App
 
 

@@ -10,8 +10,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from api.looking import Observer
-from borrowed.callers import CALLERS, Caller
+from api.observer import Observer
+from borrowed.caller_connections import CALLERS, Caller
 from holdfast import OWN_TRANSACTION, App, Context, Flow, Job
 from holdfast.errors import InvalidInput, OutsideTransaction, WrongConnection
 

@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from api.looking import Observer
+from api.observer import Observer
 from holdfast import App
 from holdfast.errors import (
     ConnectionFailed,
@@ -21,7 +21,7 @@ from holdfast.errors import (
 from holdfast.postgres.migrations.runner import migrate
 from holdfast.postgres.schema import Schema
 from holdfast.storage.migrations import packaged
-from support.colours import both_colours
+from support.blocking_in_a_loop import both_colours
 
 BOTH_CHOICES = r'HOLDFAST_DSN .*App\("embedded"\)'
 

@@ -6,8 +6,8 @@ from typing import Any
 import psycopg
 import pytest
 
-from api.looking import Observer
-from borrowed.callers import CALLERS, Caller
+from api.observer import Observer
+from borrowed.caller_connections import CALLERS, Caller
 from holdfast import App, Handle, Job
 from holdfast.errors import DuplicateJob, JobNotFound, SchemaNotFound, WrongConnection
 

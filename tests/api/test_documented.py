@@ -16,7 +16,7 @@ from holdfast import App, Job, Retry, WorkerOptions, exponential, polynomial
 from holdfast.decorators import Decorators
 from holdfast.domain.duration import compact
 from holdfast.domain.failure import Code
-from support.documented import DOCS, run_page
+from support.doc_examples import DOCS, run_page
 
 PAGES = [
     "README.md",

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from holdfast import errors
-from support.documented import DOCS, run_page
+from support.doc_examples import DOCS, run_page
 
 PAGE = "reference/errors.md"
 ROW = re.compile(r"^\| `(\w+)`(?: \(([^)]*)\))? \| (.*?) \| (.*?) \| ?(.*?) ?\|$", re.MULTILINE)

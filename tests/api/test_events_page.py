@@ -6,7 +6,7 @@ from typing import Any, get_args, get_type_hints
 import pytest
 
 from holdfast.telemetry import events
-from support.documented import DOCS, run_page
+from support.doc_examples import DOCS, run_page
 
 PAGE = "reference/events.md"
 ROWS = re.findall(r"^\| `(\w+)` \| (.+?) \| (.+?) \|$", (DOCS / PAGE).read_text("utf-8"), re.MULTILINE)

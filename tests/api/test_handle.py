@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from api.looking import Observer
+from api.observer import Observer
 from holdfast import App, Cancel, Context, Fail, Handle, Retry
 from holdfast.errors import InvalidInput, JobEnded, JobNotFound, ResultTimeout, Undecodable
 from support.waiting import until

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from api.looking import Observer
+from api.observer import Observer
 from support.logs import whole_lines
 from support.waiting import block_until
 

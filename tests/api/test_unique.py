@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from api.looking import Observer
+from api.observer import Observer
 from holdfast import App, Context, Job
 from holdfast.errors import DuplicateJob, InvalidInput
-from support.colours import both_colours
+from support.blocking_in_a_loop import both_colours
 
 
 @pytest.fixture

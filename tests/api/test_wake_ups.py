@@ -6,7 +6,7 @@ from uuid import uuid4
 import pytest
 from psycopg.conninfo import make_conninfo
 
-from api.looking import Observer
+from api.observer import Observer
 from holdfast import App
 
 NOTIFIERS = """

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from api.looking import Observer
+from api.observer import Observer
 from holdfast import App, Context, JobStatus, WorkerOptions
 from holdfast.errors import InvalidInput
 from support.waiting import until

@@ -8,8 +8,8 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
-from borrowed.callers import CALLERS, Caller
-from borrowed.notes import TABLE
+from borrowed.caller_connections import CALLERS, Caller
+from borrowed.notes_table import TABLE
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""Run by test_callers_ways.py in a process of its own, where psycopg 3 cannot be imported."""
+"""Run by test_connection_setups.py in a process of its own, where psycopg 3 cannot be imported."""
 
 import sys
 from pathlib import Path
@@ -12,8 +12,8 @@ def main(dsn: str) -> None:
     configure(dsn)
     from django.db import connection, transaction
 
-    from borrowed.examples import EXAMPLES, typed
-    from borrowed.notes import ask
+    from borrowed.example_values import EXAMPLES, typed
+    from borrowed.notes_table import ask
     from holdfast.postgres.borrowed import run_on_blocking
 
     with transaction.atomic():

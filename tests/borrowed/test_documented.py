@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import psycopg
 
-from borrowed.callers import django_on, parts
+from borrowed.caller_connections import django_on, parts
 from holdfast.postgres.migrations.runner import migrate
 from holdfast.postgres.schema import Schema
 from holdfast.storage.migrations import packaged

@@ -5,9 +5,9 @@ from datetime import timedelta, timezone
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from borrowed.callers import Caller
-from borrowed.examples import EXAMPLES, NOON, typed
-from borrowed.notes import ask
+from borrowed.caller_connections import Caller
+from borrowed.example_values import EXAMPLES, NOON, typed
+from borrowed.notes_table import ask
 
 
 def test_every_type_comes_back_as_it_was_sent(caller: Caller) -> None:

@@ -18,7 +18,7 @@ from sqlalchemy.ext.asyncio import async_sessionmaker, create_async_engine
 from sqlalchemy.orm import Session, sessionmaker
 from sqlalchemy.pool import NullPool
 
-from borrowed.callers import (
+from borrowed.caller_connections import (
     Awaiting,
     awaiting,
     configure_django,
@@ -36,7 +36,7 @@ from borrowed.callers import (
     on_session,
     parts,
 )
-from borrowed.notes import ask
+from borrowed.notes_table import ask
 from holdfast.errors import InvalidInput, WrongConnection
 from holdfast.postgres.borrowed import run_on, run_on_blocking
 

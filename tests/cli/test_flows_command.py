@@ -15,7 +15,7 @@ import psycopg
 import pytest
 
 from cli.processes import command
-from flows.running import until_state, working
+from flows.fast_worker import until_state, working
 from holdfast import App, Done, Flow, Machine, Next, Retry, Step
 from holdfast.cli import main
 

@@ -7,7 +7,7 @@ import pytest
 
 from holdfast.cli import main
 from holdfast.postgres.embedded import EmbeddedServer
-from migrations.folders import NOTES, ROWS, migrations
+from migrations.migration_folders import NOTES, ROWS, migrations
 
 Captured = pytest.CaptureFixture[str]
 

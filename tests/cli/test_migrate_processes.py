@@ -13,7 +13,7 @@ from cli.processes import started, wait_until
 from holdfast.postgres.migrations.steps import lock
 from holdfast.postgres.schema import Schema
 from holdfast.storage.migrations import packaged
-from migrations.folders import NOTES, ROWS, migrations
+from migrations.migration_folders import NOTES, ROWS, migrations
 
 TEN = Schema("ten")
 IN_THE_MIDDLE = "select pg_advisory_xact_lock(42);"

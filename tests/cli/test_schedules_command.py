@@ -15,7 +15,7 @@ import pytest
 from cli.processes import command
 from holdfast import App
 from holdfast.cli import main
-from schedules.keeping import Books, Heard, planner_on
+from schedules.driven_planner import Books, Heard, planner_on
 
 Captured = pytest.CaptureFixture[str]
 HOUR = timedelta(hours=1)

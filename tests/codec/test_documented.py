@@ -2,7 +2,7 @@
 
 import pytest
 
-from support.documented import run_page
+from support.doc_examples import run_page
 
 PAGES = ["reference/arguments.md", "explanation/arguments-over-deploys.md"]
 

@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from connections.colours import Colour
+from connections.both_databases import Colour
 from holdfast.postgres.embedded import EmbeddedServer
 from support.waiting import until
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from connections.colours import asking
+from connections.both_databases import asking
 from connections.conftest import Observer
 from holdfast.postgres.database import Database
 from holdfast.postgres.options import PoolOptions

@@ -18,7 +18,7 @@ from holdfast.postgres.embedded import EmbeddedServer
 from holdfast.telemetry.events import LeadershipChanged
 from holdfast.worker.connections import OWN_CONNECTIONS
 from support.pgbouncer import pgbouncer
-from support.servers import start_again, stop_now
+from support.server_faults import start_again, stop_now
 from support.waiting import until
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -6,7 +6,7 @@ from time import monotonic
 
 import pytest
 
-from connections.colours import BACKEND, Colour, asking, entered, opened
+from connections.both_databases import BACKEND, Colour, asking, entered, opened
 from connections.conftest import Observer
 from holdfast.errors import ConnectionFailed, ConnectionLost
 from holdfast.postgres.availability import Availability
@@ -18,7 +18,7 @@ from holdfast.postgres.embedded.postmaster import StopMode
 from holdfast.postgres.options import PoolOptions
 from holdfast.postgres.pooler_detection import PoolerMode
 from support.proxy import Proxy
-from support.servers import restart, start_again, stop_now
+from support.server_faults import restart, start_again, stop_now
 from support.waiting import until
 
 Lines = Callable[[], list[str]]

@@ -5,7 +5,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
-from connections.colours import BACKEND, Colour, asking, opened
+from connections.both_databases import BACKEND, Colour, asking, opened
 from connections.conftest import Observer
 from holdfast.errors import ServerUnable
 from holdfast.postgres.database import Database

@@ -9,7 +9,7 @@ from time import monotonic
 
 import pytest
 
-from connections.colours import BACKEND, Colour, asking, opened
+from connections.both_databases import BACKEND, Colour, asking, opened
 from connections.conftest import Observer
 from holdfast.errors import ConnectionFailed, DatabaseClosed, PoolTimeout
 from holdfast.postgres.blocking_database import BlockingDatabase

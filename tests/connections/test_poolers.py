@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 import psycopg
 import pytest
 
-from connections.colours import BACKEND, Colour, asking, opened
+from connections.both_databases import BACKEND, Colour, asking, opened
 from connections.conftest import Observer
 from holdfast.postgres.blocking_database import BlockingDatabase
 from holdfast.postgres.database import Database

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from embedded.users import User
+from embedded.server_users import User
 from holdfast.postgres.embedded import EmbeddedServer
 from holdfast.postgres.embedded.layout import Layout
 from holdfast.postgres.embedded.processes import processes_of, send

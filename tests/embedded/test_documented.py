@@ -17,7 +17,7 @@ from sqlalchemy.ext.asyncio import create_async_engine
 from holdfast import errors
 from holdfast.postgres.embedded import EmbeddedServer
 from holdfast.postgres.embedded.binaries import find_binaries
-from support.documented import DOCS, run_page
+from support.doc_examples import DOCS, run_page
 
 PAGE = DOCS / "how-to" / "embedded-postgres.md"
 

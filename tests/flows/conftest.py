@@ -4,8 +4,8 @@ import psycopg
 import pytest
 
 from holdfast import App
-from storage.interleaving.places import sound_at_the_end
-from storage.interleaving.story import Story
+from storage.interleaving.stepped_sessions import Story
+from storage.interleaving.table_invariants import sound_at_the_end
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ import asyncio
 import psycopg
 import pytest
 
-from flows.running import working
+from flows.fast_worker import working
 from holdfast import App, Flow, Handle, Retry
-from support.damage import Turns, damage, damages, failing_chores, turns
+from support.damaged_rows import Turns, damage, damages, failing_chores, turns
 from support.waiting import until
 
 __all__ = ["turns"]  # a fixture

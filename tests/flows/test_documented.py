@@ -4,7 +4,7 @@ import pytest
 
 from holdfast import Flow
 from holdfast.flows.operators import FlowOperators
-from support.documented import DOCS, run_page
+from support.doc_examples import DOCS, run_page
 
 
 @pytest.mark.parametrize("page", ["how-to/flows.md", "how-to/state-machines.md"])

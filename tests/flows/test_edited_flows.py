@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from flows.running import until_state, working
+from flows.fast_worker import until_state, working
 from holdfast import App, Flow, Job, Retry
 from holdfast.storage.job_lookup import find
 

@@ -7,12 +7,12 @@ from typing import Any
 import psycopg
 import pytest
 
-from flows.running import until_state, working
-from flows.scenes import HOUR, again, begun, checkpoints, emits, event, waits, wakes
+from flows.fast_worker import until_state, working
+from flows.flow_statements import HOUR, again, begun, checkpoints, emits, event, waits, wakes
 from holdfast import App, Event, Flow, FlowRecord
 from holdfast.errors import EventTimeout, InvalidInput
 from holdfast.storage import flows
-from storage.interleaving.story import Story
+from storage.interleaving.stepped_sessions import Story
 from support.engine import SCHEMA
 from support.waiting import until
 

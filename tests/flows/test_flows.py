@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from flows.running import state_of, until_state, working
+from flows.fast_worker import state_of, until_state, working
 from holdfast import App, Flow, Handle, Retry
 from holdfast.errors import ChildFailed, EventTimeout, InvalidInput, JobEnded, StepFailed
 from holdfast.storage.job_lookup import history

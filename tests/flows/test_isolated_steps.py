@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from flows.in_processes import die, sleep_for_ever, unnamed, where
+from flows.isolated_steps import die, sleep_for_ever, unnamed, where
 from holdfast import App, Flow, Retry
 from holdfast.domain.backoff import Fixed
 from holdfast.errors import JobEnded, StepFailed
-from worker.calling import is_alive
+from worker.handler_runs import is_alive
 
 SOON = Fixed(timedelta(milliseconds=10))
 

@@ -11,12 +11,12 @@ from typing import Any
 import psycopg
 import pytest
 
-from flows.running import state_of, until_state, working
+from flows.fast_worker import state_of, until_state, working
 from holdfast import App, Context, Done, Fail, Flow, Machine, Next, Retry, Snooze, Step
 from holdfast.errors import InvalidArguments, InvalidInput, JobEnded
 from holdfast.storage.job_lookup import find, history, misfit_for
 from holdfast.storage.operators import resume_dead
-from support.colours import both_colours
+from support.blocking_in_a_loop import both_colours
 from support.waiting import until
 
 

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from flows.killing import lives
-from flows.scenes import again, begun
+from flows.flow_statements import again, begun
+from flows.killed_workers import lives
 from holdfast import App, Done, Handle, Machine, Next, Retry, Step
 from holdfast.storage import machines, operators
 from holdfast.storage.flows import Fence
 from holdfast.storage.machines import Move
 from holdfast.storage.runs import Retention
-from storage.interleaving.party import Party
-from storage.interleaving.scenes import MINUTE, lost
-from storage.interleaving.story import Story
+from storage.interleaving.prepared_jobs import MINUTE, lost
+from storage.interleaving.session import Party
+from storage.interleaving.stepped_sessions import Story
 from support.engine import SCHEMA
 
 

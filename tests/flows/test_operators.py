@@ -4,10 +4,10 @@ import re
 
 import pytest
 
-from flows.running import state_of, until_state, working
+from flows.fast_worker import state_of, until_state, working
 from holdfast import App, Context, Done, Flow, Machine, Next, Retry, Step
 from holdfast.errors import FlowNotFailed, InvalidInput, JobEnded, JobNotFound, NotAFlow, StepNotFound
-from support.colours import both_colours
+from support.blocking_in_a_loop import both_colours
 from support.waiting import until
 
 

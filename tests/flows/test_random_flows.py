@@ -10,11 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from flows.killing import lives
-from flows.running import state_of, until_state, working
+from flows.fast_worker import state_of, until_state, working
+from flows.killed_workers import lives
 from holdfast import App, Flow, Job, Retry
 from holdfast.errors import StepFailed
-from storage.interleaving.places import flaws
+from storage.interleaving.table_invariants import flaws
 
 NEVER_MIND = Retry(max_attempts=100, backoff="0s")
 WHATS = ("step", "transaction", "sleep", "event", "late", "child", "flow", "failing", "shaky", "now", "uuid")

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from flows.running import until_state, working
-from flows.scenes import again, begun, emits, event, waits, wakes
+from flows.fast_worker import until_state, working
+from flows.flow_statements import again, begun, emits, event, waits, wakes
 from holdfast import App, Flow, Retry
 from holdfast.storage import flows
 from holdfast.storage.runs import Retention
-from storage.interleaving.story import Story
+from storage.interleaving.stepped_sessions import Story
 from support.engine import SCHEMA
 
 REASON = '{"code": "flow_diverged", "message": "caught"}'

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from flows.scenes import (
+from flows.flow_statements import (
     HOUR,
     again,
     begun,
@@ -21,9 +21,9 @@ from holdfast.domain.job import NewJob, Policy
 from holdfast.storage import chores, flows, jobs, operators, runs
 from holdfast.storage.flows import Fence, Wait, Writing
 from holdfast.storage.runs import Retention
-from storage.interleaving.party import Party
-from storage.interleaving.scenes import DONE, FAIL, MINUTE, RETRY, lost
-from storage.interleaving.story import Story
+from storage.interleaving.prepared_jobs import DONE, FAIL, MINUTE, RETRY, lost
+from storage.interleaving.session import Party
+from storage.interleaving.stepped_sessions import Story
 from support.engine import SCHEMA
 
 

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from flows.running import until_state, working
+from flows.fast_worker import until_state, working
 from holdfast import App, Done, Flow, Machine, Next, Retry, Step
 from holdfast.telemetry.log import JsonFormatter
 from support.waiting import until

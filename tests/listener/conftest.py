@@ -5,7 +5,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from listener.hearing import Said
+from listener.recording_subscriber import Said
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from listener.hearing import Dialer, Ear, Said, a_listener, ready, send
+from listener.recording_subscriber import Dialer, Ear, Said, a_listener, ready, send
 from support.pgbouncer import pgbouncer
 from support.waiting import until
 

@@ -16,9 +16,9 @@ from holdfast.postgres.embedded import EmbeddedServer
 from holdfast.postgres.embedded.postmaster import StopMode
 from holdfast.postgres.listener import Listener
 from holdfast.postgres.subscriptions import Subscription
-from listener.hearing import Dialer, Ear, Said, a_listener, ready, send
+from listener.recording_subscriber import Dialer, Ear, Said, a_listener, ready, send
 from support.proxy import Proxy
-from support.servers import start_again, stop_now
+from support.server_faults import start_again, stop_now
 from support.waiting import until
 
 CHANNELS = ("one", "two", "three")

@@ -13,7 +13,7 @@ import pytest
 from holdfast.errors import ConnectionLost
 from holdfast.postgres.listener import Listener
 from holdfast.postgres.listening_connection import ListeningConnection
-from listener.hearing import BOUND, Dialer, Ear, a_listener, ready
+from listener.recording_subscriber import BOUND, Dialer, Ear, a_listener, ready
 from support.proxy import Proxy
 from support.waiting import block_until, until
 

@@ -8,8 +8,8 @@ import pytest
 from psycopg.conninfo import make_conninfo
 
 from holdfast.postgres.embedded import EmbeddedServer
-from listener.hearing import Ear, Said, a_listener, ready, send
-from support.servers import start_again, stop_now
+from listener.recording_subscriber import Ear, Said, a_listener, ready, send
+from support.server_faults import start_again, stop_now
 from support.waiting import until
 
 FOREIGN = "queue → 7"  # the arrow has no place in LATIN1

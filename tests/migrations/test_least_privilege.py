@@ -15,7 +15,7 @@ from holdfast.postgres.migrations.migration import Migration
 from holdfast.postgres.migrations.runner import migrate
 from holdfast.postgres.migrations.standing import look
 from holdfast.storage.migrations import packaged
-from migrations.folders import TRIAL
+from migrations.migration_folders import TRIAL
 
 PAGE = Path(__file__).parent.parent.parent / "docs/how-to/least-privilege.md"
 ROLES = ["holdfast_owner", "holdfast_worker", "holdfast_reader"]

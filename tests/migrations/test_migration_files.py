@@ -7,7 +7,7 @@ from holdfast.postgres.migrations.migration import read_migrations
 from holdfast.postgres.migrations.steps import change
 from holdfast.postgres.schema import Schema
 from holdfast.storage.migrations import known_version, packaged
-from migrations.folders import folder, migrations
+from migrations.migration_folders import folder, migrations
 
 
 def read(path: Path, **files: str) -> list[str]:

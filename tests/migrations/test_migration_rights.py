@@ -14,7 +14,7 @@ from holdfast.errors import DatabaseError, MissingPrivilege, SchemaOutdated, Sta
 from holdfast.postgres.migrations.runner import migrate
 from holdfast.postgres.migrations.standing import look
 from holdfast.postgres.migrations.version import explained, read_version
-from migrations.folders import NOTES, ROWS, TRIAL, migrations
+from migrations.migration_folders import NOTES, ROWS, TRIAL, migrations
 
 PASSWORD = "a-password-of-the-tests"
 

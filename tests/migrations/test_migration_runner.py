@@ -22,7 +22,7 @@ from holdfast.postgres.migrations.migration import Migration
 from holdfast.postgres.migrations.runner import migrate, own_connection
 from holdfast.postgres.migrations.standing import look
 from holdfast.postgres.schema import Schema
-from migrations.folders import NOTES, ROWS, TRIAL, migrations
+from migrations.migration_folders import NOTES, ROWS, TRIAL, migrations
 
 SOON = timedelta(milliseconds=50)
 

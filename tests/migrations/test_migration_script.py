@@ -12,8 +12,8 @@ from holdfast.postgres.migrations.script import script
 from holdfast.postgres.migrations.standing import Standing, look
 from holdfast.postgres.schema import Schema
 from holdfast.storage.migrations import packaged
-from migrations.dumps import dump
-from migrations.folders import NOTES, ROWS, TRIAL, migrations
+from migrations.migration_folders import NOTES, ROWS, TRIAL, migrations
+from migrations.schema_dumps import dump
 
 Psql = Callable[[str], "subprocess.CompletedProcess[str]"]
 

@@ -17,7 +17,7 @@ from holdfast.postgres.migrations.script import script
 from holdfast.postgres.migrations.standing import look
 from holdfast.storage.fit import check_fit
 from holdfast.storage.migrations import packaged
-from migrations.folders import NOTES, ROWS, TRIAL, folder
+from migrations.migration_folders import NOTES, ROWS, TRIAL, folder
 
 SENTENCE = (
     'database schema "trial" was made by a pre-release of Holdfast and cannot be migrated: '

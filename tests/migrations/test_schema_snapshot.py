@@ -4,7 +4,7 @@ from holdfast.postgres.dsn import Dsn
 from holdfast.postgres.migrations.runner import migrate, own_connection
 from holdfast.postgres.schema import Schema
 from holdfast.storage.migrations import packaged
-from migrations.dumps import COMMAND, SNAPSHOT, dump
+from migrations.schema_dumps import COMMAND, SNAPSHOT, dump
 
 SNAPSHOT_MAJOR = 18  # other majors write the same tables in other words
 

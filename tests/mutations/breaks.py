@@ -19,16 +19,16 @@ class Break(NamedTuple):
 
 _CHORES = "acceptance/test_chores_of_a_worker.py::"
 _LEADING = "acceptance/test_leadership.py::"
-_LEASES = "acceptance/test_leases_taken_away.py::"
-_ROWS = "acceptance/test_rows_and_code.py::"
-_WAKES = "acceptance/test_wakes.py::"
+_LEASES = "acceptance/test_lost_leases.py::"
+_ROWS = "acceptance/test_stored_jobs_under_new_code.py::"
+_WAKES = "acceptance/test_notifications_wake_workers.py::"
 _DEFAULTS = "acceptance/test_defaults_of_a_worker.py::"
-_GIVEN = "connections/test_given_back.py::"
+_GIVEN = "connections/test_returned_connections.py::"
 _QUEUE = "connections/test_pool_queue.py::"
 _RACES = "schedules/test_races.py::"
 _SLEPT = _RACES + "test_a_leader_that_slept_between_reading_and_firing_fires_nothing_that_another_has_fired"
 _REFUSED = (
-    "schedules/test_declaring.py::"
+    "schedules/test_declared_schedules.py::"
     "test_one_that_the_database_refuses_is_told_and_tried_again_while_the_others_go_on"
 )
 _CLOCK = "schedules/test_databases_clock.py::"
@@ -189,14 +189,14 @@ BREAKS = (
         "worker/service_wiring.py",
         "        listener.subscribe(Channel.CANCEL.in_schema(self._schema), cancelled)\n",
         "",
-        ("acceptance/test_cancelling.py::test_a_cancel_request_reaches_a_running_coroutine_by_notification",),
+        ("acceptance/test_cancel.py::test_a_cancel_request_reaches_a_running_coroutine_by_notification",),
     ),
     Break(
         "a cancel request is heard and not handed on",
         "worker/service_wiring.py",
         "                attempts.cancel(news.to_cancel)\n",
         "",
-        ("acceptance/test_cancelling.py::test_a_cancel_request_reaches_a_running_coroutine_by_notification",),
+        ("acceptance/test_cancel.py::test_a_cancel_request_reaches_a_running_coroutine_by_notification",),
     ),
     # Rows and code
     Break(
@@ -372,7 +372,7 @@ BREAKS = (
         "storage/sql/claim.sql",
         "   where id = %(worker)s::bigint and lost_at is null\n",
         "   where id = %(worker)s::bigint\n",
-        ("storage/test_workers_leader.py", "storage/test_claim.py"),
+        ("storage/test_workers_and_leader.py", "storage/test_claim.py"),
     ),
     Break(
         "a paused queue is claimed from",
@@ -400,21 +400,21 @@ BREAKS = (
         "storage/sql/renew.sql",
         "where w.id = %(worker)s::bigint and w.lost_at is null",
         "where w.id = %(worker)s::bigint",
-        ("storage/test_workers_leader.py",),
+        ("storage/test_workers_and_leader.py",),
     ),
     Break(
         "leadership is taken from a leader that renews",
         "storage/sql/lead.sql",
         " where l.worker = excluded.worker or l.expires_at <=",
         " where true or l.expires_at <=",
-        ("storage/test_workers_leader.py",),
+        ("storage/test_workers_and_leader.py",),
     ),
     Break(
         "the term stays when the leader changes",
         "storage/sql/lead.sql",
         "term = least(l.term, 9223372036854775806) + (l.worker <> excluded.worker)::int,",
         "term = l.term,",
-        ("storage/test_workers_leader.py",),
+        ("storage/test_workers_and_leader.py",),
     ),
     Break(
         "a key that is held is given to the next job",
@@ -471,14 +471,16 @@ BREAKS = (
         "worker/fetcher.py",
         "                    await self._look()\n",
         "                    pass\n",
-        ("acceptance/test_beside.py::test_a_job_that_nobody_announced_is_found_by_polling",),
+        ("acceptance/test_worker_inside_a_program.py::test_a_job_that_nobody_announced_is_found_by_polling",),
     ),
     Break(
         "a chore that fails ends all of them",
         "worker/chores/chore_loop.py",
         "await self._alarm.sleep(min(_AFTER_FAILURE, self._longest))\n                continue",
         "raise",
-        ("acceptance/test_beside.py::test_a_chore_that_fails_stops_neither_itself_nor_the_others",),
+        (
+            "acceptance/test_worker_inside_a_program.py::test_a_chore_that_fails_stops_neither_itself_nor_the_others",
+        ),
     ),
     Break(
         "a handler's own commit is not fenced",

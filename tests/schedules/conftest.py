@@ -6,7 +6,7 @@ import pytest
 
 from holdfast import App
 from holdfast.schedules.planner import Planner
-from schedules.keeping import Books, Heard, planner_on
+from schedules.driven_planner import Books, Heard, planner_on
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 from holdfast import App
 from holdfast.schedules.planner import Planner
 from holdfast.telemetry.events import ScheduleFailed
-from schedules.keeping import Books, Heard
+from schedules.driven_planner import Books, Heard
 
 # So long that nothing comes due while a test runs.
 SPAN = timedelta(days=1000)

@@ -9,8 +9,8 @@ import psycopg
 import pytest
 
 from holdfast import App
-from schedules.keeping import Books
-from support.damage import Turns, damage, damages, failing_chores, turns
+from schedules.driven_planner import Books
+from support.damaged_rows import Turns, damage, damages, failing_chores, turns
 from support.waiting import until
 
 __all__ = ["turns"]  # a fixture

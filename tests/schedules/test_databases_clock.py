@@ -9,7 +9,7 @@ import pytest
 
 from holdfast import App
 from holdfast.telemetry.events import ChoreFailed
-from schedules.keeping import Books, Heard, planner_on
+from schedules.driven_planner import Books, Heard, planner_on
 from support.clocks import DatabaseClock
 from support.waiting import until
 

@@ -9,7 +9,7 @@ import pytest
 from holdfast import App, Plan, PlanRecord, Schedule
 from holdfast.schedules.api import Schedules
 from holdfast.schedules.options import RuleOptions
-from support.documented import DOCS, run_page
+from support.doc_examples import DOCS, run_page
 
 PAGE = (DOCS / "reference/schedules.md").read_text("utf-8")
 

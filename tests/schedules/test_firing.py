@@ -10,7 +10,7 @@ import pytest
 from holdfast import App, Context, Plan
 from holdfast.schedules.planner import Planner
 from holdfast.telemetry.events import PlansMissed
-from schedules.keeping import Books, Heard
+from schedules.driven_planner import Books, Heard
 from support.waiting import until
 
 # So long that nothing comes due while a test runs.

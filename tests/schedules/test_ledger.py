@@ -12,7 +12,7 @@ from holdfast.postgres.borrowed import run_on_blocking
 from holdfast.schedules.plan_pruner import PlanPruner
 from holdfast.schedules.planner import Planner
 from holdfast.storage import chores, operators
-from schedules.keeping import SCHEMA, Books
+from schedules.driven_planner import SCHEMA, Books
 from support.waiting import until
 
 # So long that nothing comes due while a test runs.

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from holdfast.domain.plan_decisions import COUNTED, Decided, Pause, PlanDecisions, ScopeStanding, decide_plans
 from holdfast.domain.schedule_rules import Rules, read_rules
 from holdfast.domain.timing import At, Cron, Every, Timing
-from schedules.life import TICK, Life
-from schedules.model import Fate, fates
+from schedules.planning_model import Fate, fates
+from schedules.simulated_schedule import TICK, Life
 from schedules.strategies import EPOCH, near, rules, timings
 
 HOUR = timedelta(hours=1)

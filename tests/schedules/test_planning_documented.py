@@ -2,7 +2,7 @@
 
 import pytest
 
-from support.documented import run_page
+from support.doc_examples import run_page
 
 
 def test_every_example_prints_what_the_page_says(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from holdfast.postgres.statement import Statement
 from holdfast.schedules.planner import Planner, batches, decide_all
 from holdfast.storage.schedules_plans import Fired, due, fire, fire_alike
 from holdfast.storage.session import plan_as_written
-from schedules.keeping import SCHEMA, Books, planner_on
+from schedules.driven_planner import SCHEMA, Books, planner_on
 
 TESTS = Path(__file__).parents[1]
 # So long that nothing comes due while a test runs.
@@ -86,7 +86,7 @@ async def test_eight_processes_racing_over_a_thousand_plans_make_a_thousand_jobs
     books.look_back("past", 400 * SPAN / 10)
     racers = [
         subprocess.Popen(  # noqa: ASYNC220  # only started here; waited for in threads
-            [sys.executable, "-m", "schedules.racing", dsn],
+            [sys.executable, "-m", "schedules.planner_process", dsn],
             cwd=TESTS,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from holdfast.domain.timing import Cron
-from schedules.law import Fields, watched
+from schedules.wall_clock_reference import Fields, watched
 from schedules.zones import FIRST_YEAR, LAST_YEAR, ZONES, Transition, transitions
 
 HOUR = timedelta(hours=1)

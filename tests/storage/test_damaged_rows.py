@@ -13,7 +13,7 @@ from holdfast.domain.transition import CompleteJob
 from holdfast.storage import chores, workers
 from holdfast.storage.runs import Retention
 from holdfast.worker.lease_keeper import Beats
-from support.damage import Turns, damage, damages, failing_chores, turns
+from support.damaged_rows import Turns, damage, damages, failing_chores, turns
 from support.engine import SCHEMA, Engine
 from support.waiting import until
 

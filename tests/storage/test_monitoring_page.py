@@ -10,9 +10,9 @@ import pytest
 from psycopg import sql
 
 from holdfast.postgres.statement import Statement
-from storage.plans import explained
+from storage.query_plans import explained
 from support.databases import a_copy
-from support.documented import DOCS
+from support.doc_examples import DOCS
 
 PAGE = (DOCS / "how-to/monitor.md").read_text("utf-8")
 QUERIES = re.findall(r"^## ([^\n]+)\n|```sql\n(.*?);\n```", PAGE, re.MULTILINE | re.DOTALL)

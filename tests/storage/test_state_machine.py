@@ -19,14 +19,14 @@ from holdfast.domain.ring import SEGMENTS
 from holdfast.domain.transition import CompleteJob
 from holdfast.storage import chores, runs
 from holdfast.storage.runs import Settlement
-from storage.machine.asking import ALL_KINDS, ALL_QUEUES, Asked, new_jobs, outcomes
-from storage.machine.checks import check
-from storage.machine.core import DAY, MINUTE, SECOND, START, live
-from storage.machine.leading import Leading
-from storage.machine.operating import Operating
-from storage.machine.producing import Producing
-from storage.machine.tables import Tables, prepare
-from storage.machine.working import Working
+from storage.state_machine.core import DAY, MINUTE, SECOND, START, live
+from storage.state_machine.inputs import ALL_KINDS, ALL_QUEUES, Asked, new_jobs, outcomes
+from storage.state_machine.invariants import check
+from storage.state_machine.leader_rules import Leading
+from storage.state_machine.operator_rules import Operating
+from storage.state_machine.producer_rules import Producing
+from storage.state_machine.tables import Tables, prepare
+from storage.state_machine.worker_rules import Working
 from support.engine import SCHEMA, Engine
 
 

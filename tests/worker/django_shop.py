@@ -52,7 +52,7 @@ def migrate(dsn: str) -> None:
 async def trial(app: App, server: EmbeddedServer, *, is_kept: bool) -> None:
     from django.db import connection, models
 
-    from support.servers import restart
+    from support.server_faults import restart
 
     class Note(models.Model):  # type: ignore[misc]  # Django tells no types
         text = models.TextField()

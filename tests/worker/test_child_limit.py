@@ -7,15 +7,15 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from flows.in_processes import where
+from flows.isolated_steps import where
 from holdfast import App, Flow, Retry
 from holdfast.errors import JobEnded
 from holdfast.worker.options import WorkerOptions
 from holdfast.worker.processes.cores import cores
-from storage.interleaving.places import sound_at_the_end
+from storage.interleaving.table_invariants import sound_at_the_end
 from support.waiting import until
 from worker import handlers_for_processes as handlers
-from worker.calling import children, numbers_in
+from worker.handler_runs import children, numbers_in
 
 ONCE = Retry(max_attempts=1)
 

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 import pytest
 from msgspec import structs
 
-from worker.calling import Run
+from worker.handler_runs import Run
 
 
 def nothing() -> None: ...

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import holdfast
-from acceptance.inside import noting, working
+from acceptance.in_process_workers import noting, working
 from holdfast import App
 from holdfast.leader_chores import LEADER_CHORES
 from holdfast.postgres.listener import Listener

@@ -23,7 +23,7 @@ from holdfast.worker.processes.pickled_error import RaisedInChild
 from holdfast.worker.state_and_progress import state_text
 from support.waiting import until
 from worker import handlers_for_processes as handlers
-from worker.calling import Run, children, open_files, run
+from worker.handler_runs import Run, children, open_files, run
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ HEAD = f"""
 import asyncio, os, sys
 sys.path.insert(0, {str(TESTS)!r})
 from holdfast.worker.processes import Processes
-from worker.calling import Run
+from worker.handler_runs import Run
 
 class NoStock(Exception): ...
 

@@ -20,7 +20,7 @@ from holdfast.worker.processes import Processes
 from support.waiting import until
 from worker import handlers_for_processes as handlers
 from worker import large_to_import, large_to_import_too
-from worker.calling import Run, children, is_alive, numbers_in, run
+from worker.handler_runs import Run, children, is_alive, numbers_in, run
 
 MIB = 1024 * 1024
 
@@ -247,7 +247,7 @@ import asyncio, os, signal, sys, threading, time
 sys.path.insert(0, sys.argv[1])
 from holdfast.worker.processes import Processes
 from worker import handlers_for_processes as handlers
-from worker.calling import Run
+from worker.handler_runs import Run
 
 async def main():
     async with Processes() as processes, asyncio.TaskGroup() as group:

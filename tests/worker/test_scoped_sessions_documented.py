@@ -3,7 +3,7 @@
 import pytest
 
 from borrowed.test_documented import as_url
-from support.documented import run_page
+from support.doc_examples import run_page
 
 
 def test_a_scoped_session_that_is_removed_leaves_no_connection_in_use(

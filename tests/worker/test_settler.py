@@ -11,7 +11,7 @@ from holdfast.worker import settler as settler_module
 from holdfast.worker.claimed_run import ClaimedRun
 from holdfast.worker.settler import RunEnding, Settler
 from support.engine import SCHEMA, Engine
-from worker.calling import Run
+from worker.handler_runs import Run
 
 
 def nothing() -> None: ...

@@ -18,7 +18,7 @@ from holdfast.worker.claimed_run import ClaimedRun
 from holdfast.worker.settler import RunEnding, Settler
 from support.engine import SCHEMA, Engine
 from support.outages import CODES, begin_outage, failures
-from worker.calling import Run
+from worker.handler_runs import Run
 
 
 def nothing() -> None: ...

@@ -17,8 +17,8 @@ from holdfast.domain.transition import Run, decide
 from holdfast.errors import DuplicateJob
 from holdfast.postgres.conversation import Conversation, hold_blocking
 from holdfast.storage import chores, jobs, operators, ring, runs, workers
-from storage.interleaving.crowd import KINDS, QUEUES, UNKNOWN, Town
-from storage.interleaving.party import Party
+from storage.interleaving.actor_threads import KINDS, QUEUES, UNKNOWN, Town
+from storage.interleaving.session import Party
 from support.engine import SCHEMA
 
 MOMENT = timedelta(milliseconds=50)

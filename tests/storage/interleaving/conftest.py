@@ -2,8 +2,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from storage.interleaving.places import sound_at_the_end
-from storage.interleaving.story import Story
+from storage.interleaving.stepped_sessions import Story
+from storage.interleaving.table_invariants import sound_at_the_end
 
 
 @pytest.fixture

@@ -2,8 +2,8 @@
 
 import pytest
 
-from storage.interleaving.scenes import DONE, blocking_runs
-from storage.interleaving.story import Story
+from storage.interleaving.prepared_jobs import DONE, blocking_runs
+from storage.interleaving.stepped_sessions import Story
 
 
 @pytest.mark.requirement("S1.3", "S2.17", "S4.9")

@@ -2,8 +2,8 @@
 
 import pytest
 
-from storage.interleaving.scenes import DONE, MINUTE, lost, running
-from storage.interleaving.story import Story
+from storage.interleaving.prepared_jobs import DONE, MINUTE, lost, running
+from storage.interleaving.stepped_sessions import Story
 
 
 @pytest.mark.requirement("S1.28")

@@ -3,8 +3,8 @@
 import pytest
 
 from holdfast.storage import operators
-from storage.interleaving.scenes import DONE, RETRY, blocking_runs
-from storage.interleaving.story import Story
+from storage.interleaving.prepared_jobs import DONE, RETRY, blocking_runs
+from storage.interleaving.stepped_sessions import Story
 from support.engine import SCHEMA
 
 

@@ -11,11 +11,11 @@ import pytest
 
 from holdfast.storage import operators, runs
 from holdfast.storage.runs import Retention
+from storage.interleaving.actor_threads import KINDS, QUEUES, UNKNOWN, MakeActor, Town, at_once, connect
 from storage.interleaving.actors import Caller, Leader, Operator, Worker
-from storage.interleaving.crowd import KINDS, QUEUES, UNKNOWN, MakeActor, Town, at_once, connect
-from storage.interleaving.party import Party
-from storage.interleaving.places import flaws
-from storage.interleaving.scenes import DONE
+from storage.interleaving.prepared_jobs import DONE
+from storage.interleaving.session import Party
+from storage.interleaving.table_invariants import flaws
 from support.engine import SCHEMA
 
 CROWD: list[MakeActor] = [Caller] * 4 + [Worker] * 4 + [Operator] * 2 + [Leader] * 2

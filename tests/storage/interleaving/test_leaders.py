@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 
 from holdfast.storage import chores, workers
-from storage.interleaving.scenes import MINUTE, SECOND, blocking_ready
-from storage.interleaving.story import Story
+from storage.interleaving.prepared_jobs import MINUTE, SECOND, blocking_ready
+from storage.interleaving.stepped_sessions import Story
 from support.engine import SCHEMA
 
 

@@ -6,9 +6,9 @@ import pytest
 from holdfast.errors import Conflict
 from holdfast.postgres.translate import translate
 from holdfast.storage import runs
-from storage.interleaving.party import Party
-from storage.interleaving.scenes import blocking_ids
-from storage.interleaving.story import Story
+from storage.interleaving.prepared_jobs import blocking_ids
+from storage.interleaving.session import Party
+from storage.interleaving.stepped_sessions import Story
 from support.engine import SCHEMA
 
 STRICT = ["repeatable read", "serializable"]

@@ -5,9 +5,9 @@ import pytest
 
 from holdfast.domain.job import Policy
 from holdfast.storage import operators, ring
-from storage.interleaving.party import Party
-from storage.interleaving.scenes import MINUTE
-from storage.interleaving.story import Story
+from storage.interleaving.prepared_jobs import MINUTE
+from storage.interleaving.session import Party
+from storage.interleaving.stepped_sessions import Story
 from support.engine import SCHEMA
 
 

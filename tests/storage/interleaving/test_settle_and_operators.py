@@ -5,8 +5,8 @@ import pytest
 
 from holdfast.domain.job import Policy
 from holdfast.domain.transition import Transition
-from storage.interleaving.scenes import DONE, FAIL, RELEASE, RETRY, SNOOZE, YEAR, running
-from storage.interleaving.story import Story
+from storage.interleaving.prepared_jobs import DONE, FAIL, RELEASE, RETRY, SNOOZE, YEAR, running
+from storage.interleaving.stepped_sessions import Story
 
 TURNED = [(RETRY, "cancelled"), (SNOOZE, "cancelled"), (RELEASE, "cancelled")]
 UNTURNED = [(DONE, "succeeded"), (FAIL, "failed")]

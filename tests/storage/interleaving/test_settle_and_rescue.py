@@ -6,8 +6,8 @@ from holdfast.domain.job import Policy
 from holdfast.domain.transition import Transition
 from holdfast.storage import chores, runs
 from holdfast.storage.runs import Retention
-from storage.interleaving.scenes import DONE, MINUTE, RELEASE, RETRY, YEAR, lost, running
-from storage.interleaving.story import Story
+from storage.interleaving.prepared_jobs import DONE, MINUTE, RELEASE, RETRY, YEAR, lost, running
+from storage.interleaving.stepped_sessions import Story
 from support.engine import SCHEMA
 
 

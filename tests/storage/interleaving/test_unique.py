@@ -9,9 +9,9 @@ import pytest
 from holdfast.domain.job import NewJob, Policy
 from holdfast.errors import DuplicateJob
 from holdfast.storage import jobs, operators
-from storage.interleaving.party import Party
-from storage.interleaving.scenes import blocking_ids, dead
-from storage.interleaving.story import Story
+from storage.interleaving.prepared_jobs import blocking_ids, dead
+from storage.interleaving.session import Party
+from storage.interleaving.stepped_sessions import Story
 from support.engine import SCHEMA
 
 

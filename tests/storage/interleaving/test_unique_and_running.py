@@ -7,9 +7,9 @@ import pytest
 
 from holdfast.domain.transition import Transition
 from holdfast.storage import jobs
-from storage.interleaving.party import Party
-from storage.interleaving.scenes import DONE, MINUTE, RETRY, blocking_tallies, running
-from storage.interleaving.story import Story
+from storage.interleaving.prepared_jobs import DONE, MINUTE, RETRY, blocking_tallies, running
+from storage.interleaving.session import Party
+from storage.interleaving.stepped_sessions import Story
 
 NEW = {"version": 2}
 
