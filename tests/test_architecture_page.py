@@ -1,4 +1,4 @@
-"""docs/explanation/architecture.md names files and functions of the source: all of them exist."""
+"""The maps of the source, docs/explanation/architecture.md and CONTRIBUTING.md, name only what exists."""
 
 import ast
 import re
@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.leader_chores import LEADER_CHORES
-from support.doc_examples import DOCS
+from support.documented import DOCS
 
-SOURCE = Path(__file__).parents[1] / "src" / "holdfast"
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "holdfast"
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
 PAGE = (DOCS / "explanation" / "architecture.md").read_text("utf-8")
 WALKS = [
     (file, name.strip("` "))
@@ -50,5 +51,15 @@ def test_the_picture_names_every_package() -> None:
     assert {name for name in packages if name not in picture} == set()
 
 
-def test_every_chore_is_listed_by_the_file_that_the_page_names() -> None:
-    assert len({chore.name for chore in LEADER_CHORES}) == len(LEADER_CHORES)
+def test_contributing_names_every_package_and_every_folder_of_tests() -> None:
+    packages = {f"`{path.parent.name}/`" for path in SOURCE.glob("*/__init__.py")}
+    folders = {f"`{path.parent.name}/`" for path in Path(__file__).parent.glob("*/__init__.py")}
+    assert {name for name in packages | folders if name not in CONTRIBUTING} == set()
+
+
+@pytest.mark.parametrize("path", sorted(set(re.findall(r"`([\w/]+\.(?:py|sql))`", CONTRIBUTING))))
+def test_every_file_that_contributing_names_exists(path: str) -> None:
+    if path.startswith(("tests/", "docs/", "benchmarks/")):
+        assert (ROOT / path).is_file()
+    elif "NAME" not in path and "NNNN" not in path:
+        assert (SOURCE / path).is_file()
