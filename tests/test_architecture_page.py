@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from support.documented import DOCS
+from support.doc_examples import DOCS
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "holdfast"
