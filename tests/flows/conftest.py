@@ -4,14 +4,14 @@ import psycopg
 import pytest
 
 from holdfast import App
-from storage.interleaving.stepped_sessions import Story
+from storage.interleaving.stepped_sessions import Sessions
 from storage.interleaving.table_invariants import sound_at_the_end
 
 
 @pytest.fixture
-def story(dsn: str) -> Iterator[Story]:
-    with sound_at_the_end(dsn), Story.on(dsn) as story:
-        yield story
+def sessions(dsn: str) -> Iterator[Sessions]:
+    with sound_at_the_end(dsn), Sessions.on(dsn) as sessions:
+        yield sessions
 
 
 @pytest.fixture

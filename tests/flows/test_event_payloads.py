@@ -12,7 +12,7 @@ from flows.flow_statements import HOUR, again, begun, checkpoints, emits, event,
 from holdfast import App, Event, Flow, FlowRecord
 from holdfast.errors import EventTimeout, InvalidInput
 from holdfast.storage import flows
-from storage.interleaving.stepped_sessions import Story
+from storage.interleaving.stepped_sessions import Sessions
 from support.engine import SCHEMA
 from support.waiting import until
 
@@ -247,44 +247,44 @@ def refusal(fence: flows.Fence, *, within: timedelta | None = None, failures: in
     return event(fence, within=within)._replace(error=REASON, failures=failures)
 
 
-def test_a_refused_event_is_open_again_with_its_payload_and_its_time(story: Story) -> None:
-    [party] = story.parties(1)
-    flow = begun(party)
-    assert waits(party, event(flow, within=HOUR)) == ["waiting"]
-    party.pass_time(HOUR / 2)
-    emits(party, payload='"no"')
-    assert wakes(party) == 1
-    flow = again(party, flow.job)
-    assert waits(party, refusal(flow, within=HOUR)) == ["waiting"]
-    kept = checkpoints(party, flow.job)["wait for packed"]
+def test_a_refused_event_is_open_again_with_its_payload_and_its_time(sessions: Sessions) -> None:
+    [session] = sessions.open_many(1)
+    flow = begun(session)
+    assert waits(session, event(flow, within=HOUR)) == ["waiting"]
+    session.pass_time(HOUR / 2)
+    emits(session, payload='"no"')
+    assert wakes(session) == 1
+    flow = again(session, flow.job)
+    assert waits(session, refusal(flow, within=HOUR)) == ["waiting"]
+    kept = checkpoints(session, flow.job)["wait for packed"]
     assert (kept.is_done, kept.value, kept.error, kept.failures) == (False, '"no"', REASON, 1)
     assert kept.left_to_wait == HOUR / 2
-    assert [entry.outcome for entry in party.history(flow.job)] == ["snoozed", "snoozed"]
+    assert [entry.outcome for entry in session.history(flow.job)] == ["snoozed", "snoozed"]
 
 
-def test_a_refused_event_is_looked_at_again_ever_later(story: Story) -> None:
-    [party] = story.parties(1)
-    flow = begun(party)
-    emits(party, payload='"no"')
-    assert waits(party, event(flow)) == ["done"]
+def test_a_refused_event_is_looked_at_again_ever_later(sessions: Sessions) -> None:
+    [session] = sessions.open_many(1)
+    flow = begun(session)
+    emits(session, payload='"no"')
+    assert waits(session, event(flow)) == ["done"]
     for failures, seconds in ((1, 5), (2, 10), (7, 320), (8, 600), (30_000, 600)):
-        assert waits(party, refusal(flow, failures=failures)) == ["waiting"]
-        party.pass_time(timedelta(seconds=seconds - 1))
-        assert party.run(flows.time_out(SCHEMA, now=party.now))[0].moved == 0
-        party.pass_time(timedelta(seconds=1))
-        assert party.run(flows.time_out(SCHEMA, now=party.now))[0].moved == 1
-        flow = again(party, flow.job)
-        assert checkpoints(party, flow.job)["wait for packed"].value == '"no"'
+        assert waits(session, refusal(flow, failures=failures)) == ["waiting"]
+        session.pass_time(timedelta(seconds=seconds - 1))
+        assert session.run(flows.time_out(SCHEMA, now=session.now))[0].moved == 0
+        session.pass_time(timedelta(seconds=1))
+        assert session.run(flows.time_out(SCHEMA, now=session.now))[0].moved == 1
+        flow = again(session, flow.job)
+        assert checkpoints(session, flow.job)["wait for packed"].value == '"no"'
 
 
-def test_an_event_that_came_meanwhile_takes_the_place_of_a_refused_one_at_once(story: Story) -> None:
-    [party] = story.parties(1)
-    flow = begun(party)
-    emits(party, payload='"no"')
-    emits(party, payload='"yes"')
-    assert waits(party, event(flow)) == ["done"]
-    [answer] = party.hold(flows.wait(SCHEMA, [refusal(flow)], now=party.now))
+def test_an_event_that_came_meanwhile_takes_the_place_of_a_refused_one_at_once(sessions: Sessions) -> None:
+    [session] = sessions.open_many(1)
+    flow = begun(session)
+    emits(session, payload='"no"')
+    emits(session, payload='"yes"')
+    assert waits(session, event(flow)) == ["done"]
+    [answer] = session.hold(flows.wait(SCHEMA, [refusal(flow)], now=session.now))
     assert (answer.status, answer.value) == ("done", '"yes"')
-    kept = checkpoints(party, flow.job)["wait for packed"]
+    kept = checkpoints(session, flow.job)["wait for packed"]
     assert (kept.is_done, kept.value, kept.error) == (True, '"yes"', None)
-    assert party.state(flow.job) == "running"
+    assert session.state(flow.job) == "running"

@@ -14,8 +14,8 @@ from holdfast.storage.flows import Fence
 from holdfast.storage.machines import Move
 from holdfast.storage.runs import Retention
 from storage.interleaving.prepared_jobs import MINUTE, lost
-from storage.interleaving.session import Party
-from storage.interleaving.stepped_sessions import Story
+from storage.interleaving.session import Session
+from storage.interleaving.stepped_sessions import Sessions
 from support.engine import SCHEMA
 
 
@@ -69,45 +69,45 @@ async def test_a_machine_whose_worker_is_killed_after_any_write_takes_the_same_w
         assert len(ran) <= len(way) + 1
 
 
-def moves(party: Party, fence: Fence, *, place: int = 1) -> str:
+def moves(session: Session, fence: Fence, *, place: int = 1) -> str:
     move = Move(fence, f"Step {place}", place, "{}", f"Step {place + 1}", '{"rows": 7}')
-    [moved] = party.run(machines.move(SCHEMA, [move], now=party.now))
+    [moved] = session.run(machines.move(SCHEMA, [move], now=session.now))
     return moved.answer
 
 
 @pytest.mark.requirement("S1.23", "S1.27", "S1.28", "S1.29")
-def test_a_run_that_was_taken_away_cannot_move_its_machine_on(story: Story) -> None:
-    [party] = story.parties(1)
-    stale = begun(party)
-    lost(party, stale.worker)
-    party.rescue()
-    party.pass_time(MINUTE)
-    party.promote()
-    fresh = again(party, stale.job)
-    assert moves(party, stale) == "lost"
-    assert party.run(machines.load_steps(SCHEMA, [stale.job])) == []
-    assert moves(party, fresh) == "moved"
-    assert moves(party, fresh) == "lost"
-    [at] = party.run(machines.load_steps(SCHEMA, [stale.job]))
+def test_a_run_that_was_taken_away_cannot_move_its_machine_on(sessions: Sessions) -> None:
+    [session] = sessions.open_many(1)
+    stale = begun(session)
+    lost(session, stale.worker)
+    session.rescue()
+    session.pass_time(MINUTE)
+    session.promote()
+    fresh = again(session, stale.job)
+    assert moves(session, stale) == "lost"
+    assert session.run(machines.load_steps(SCHEMA, [stale.job])) == []
+    assert moves(session, fresh) == "moved"
+    assert moves(session, fresh) == "lost"
+    [at] = session.run(machines.load_steps(SCHEMA, [stale.job]))
     assert (at.name, at.place, at.fields) == ("Step 2", 2, '{"rows": 7}')
 
 
-def test_a_machine_that_is_to_be_cancelled_does_not_move_on(story: Story) -> None:
-    [party] = story.parties(1)
-    run = begun(party)
-    assert party.hold(operators.cancel(SCHEMA, [run.job], retention=Retention())) == {run.job: "requested"}
-    assert moves(party, run) == "stop"
-    assert party.state(run.job) == "running"
-    assert party.run(machines.load_steps(SCHEMA, [run.job])) == []
+def test_a_machine_that_is_to_be_cancelled_does_not_move_on(sessions: Sessions) -> None:
+    [session] = sessions.open_many(1)
+    run = begun(session)
+    assert session.hold(operators.cancel(SCHEMA, [run.job], retention=Retention())) == {run.job: "requested"}
+    assert moves(session, run) == "stop"
+    assert session.state(run.job) == "running"
+    assert session.run(machines.load_steps(SCHEMA, [run.job])) == []
 
 
-def test_a_step_that_a_machine_comes_to_again_keeps_one_row(story: Story) -> None:
-    [party] = story.parties(1)
-    run = begun(party)
+def test_a_step_that_a_machine_comes_to_again_keeps_one_row(sessions: Sessions) -> None:
+    [session] = sessions.open_many(1)
+    run = begun(session)
     for place in range(1, 4):
         move = Move(run, "Poll", place, "{}", "Poll", f'{{"turn": {place}}}')
-        [moved] = party.run(machines.move(SCHEMA, [move], now=party.now))
+        [moved] = session.run(machines.move(SCHEMA, [move], now=session.now))
         assert moved.answer == "moved"
-        run = again(party, run.job)
-    [at] = party.run(machines.load_steps(SCHEMA, [run.job]))
+        run = again(session, run.job)
+    [at] = session.run(machines.load_steps(SCHEMA, [run.job]))
     assert (at.name, at.place, at.fields) == ("Poll", 4, '{"turn": 3}')

@@ -12,7 +12,7 @@ from flows.flow_statements import again, begun, emits, event, waits, wakes
 from holdfast import App, Flow, Retry
 from holdfast.storage import flows
 from holdfast.storage.runs import Retention
-from storage.interleaving.stepped_sessions import Story
+from storage.interleaving.stepped_sessions import Sessions
 from support.engine import SCHEMA
 
 REASON = '{"code": "flow_diverged", "message": "caught"}'
@@ -173,23 +173,24 @@ async def test_a_flow_past_its_deadline_is_expired_though_it_catches_that(app: A
     assert (await handle.status()).state == "expired"
 
 
-def test_a_flow_that_was_woken_meanwhile_is_not_parked(story: Story) -> None:
-    [party] = story.parties(1)
-    flow = begun(party)
-    assert waits(party, event(flow)) == ["waiting"]
-    emits(party)
-    assert wakes(party) == 1
+def test_a_flow_that_was_woken_meanwhile_is_not_parked(sessions: Sessions) -> None:
+    [session] = sessions.open_many(1)
+    flow = begun(session)
+    assert waits(session, event(flow)) == ["waiting"]
+    emits(session)
+    assert wakes(session) == 1
     assert (
-        party.run(flows.park(SCHEMA, flow.job, flow.run, REASON, now=party.now, retention=Retention())) == []
-    )
-    flow, before = again(party, flow.job), flow
-    assert waits(party, event(flow, "shipped")) == ["waiting"]
-    assert (
-        party.run(flows.park(SCHEMA, flow.job, before.run, REASON, now=party.now, retention=Retention()))
+        session.run(flows.park(SCHEMA, flow.job, flow.run, REASON, now=session.now, retention=Retention()))
         == []
     )
-    assert party.run(
-        flows.park(SCHEMA, flow.job, flow.run, REASON, now=party.now, retention=Retention())
+    flow, before = again(session, flow.job), flow
+    assert waits(session, event(flow, "shipped")) == ["waiting"]
+    assert (
+        session.run(flows.park(SCHEMA, flow.job, before.run, REASON, now=session.now, retention=Retention()))
+        == []
+    )
+    assert session.run(
+        flows.park(SCHEMA, flow.job, flow.run, REASON, now=session.now, retention=Retention())
     ) == [flow.job]
-    assert party.state(flow.job) == "failed"
-    assert party.resume_dead(flow.job) == "resumed"
+    assert session.state(flow.job) == "failed"
+    assert session.resume_dead(flow.job) == "resumed"

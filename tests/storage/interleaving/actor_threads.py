@@ -1,4 +1,4 @@
-"""Many actors at once, each in a thread with a connection of its own, until the time is up."""
+"""Runs many actors at once, each in a thread with its own session, until the test stops them."""
 
 import threading
 from collections import Counter, deque
@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import psycopg
 
-from storage.interleaving.session import Party
+from storage.interleaving.session import Session
 from storage.interleaving.stepped_sessions import PATIENCE
 
 KINDS = ("mail", "report")
@@ -20,14 +20,14 @@ QUEUES = ("default", "bulk")
 
 
 @dataclass(slots=True)
-class Town:
-    """What the actors know of each other."""
+class SharedRecord:
+    """What the actors tell each other and the test."""
 
     asked: set[int] = field(default_factory=set)
     """Jobs whose enqueue was committed."""
     recent: deque[int] = field(default_factory=lambda: deque(maxlen=200))
     settled: Counter[int] = field(default_factory=Counter)
-    """How often a run was settled, as its worker was told."""
+    """How often each run was settled, by what its worker was told."""
     done: Counter[str] = field(default_factory=Counter)
     errors: list[str] = field(default_factory=list)
     stop: threading.Event = field(default_factory=threading.Event)
@@ -38,8 +38,8 @@ class Town:
             self.asked.update(jobs)
             self.recent.extend(jobs)
 
-    def somebody(self, luck: Random, count: int = 1) -> list[int]:
-        """Some jobs that were enqueued of late, if there are any."""
+    def recent_jobs(self, luck: Random, count: int = 1) -> list[int]:
+        """Up to `count` jobs that were enqueued recently."""
         with self.lock:
             known = list(self.recent)
         return luck.sample(known, min(count, len(known)))
@@ -51,44 +51,44 @@ class Actor(Protocol):
     def once(self) -> None: ...
 
 
-MakeActor = Callable[[Party, Town, Random], Actor]
+MakeActor = Callable[[Session, SharedRecord, Random], Actor]
 
 
 @contextmanager
-def at_once(dsn: str, town: Town, actors: list[tuple[MakeActor, Random]]) -> Iterator[None]:
-    """Everybody acts until the block ends. An error that an actor does not expect is written down."""
+def at_once(dsn: str, record: SharedRecord, actors: list[tuple[MakeActor, Random]]) -> Iterator[None]:
+    """All actors act until the block ends. `record.errors` keeps what an actor did not expect."""
     with ExitStack() as stack:
         threads = []
         for make, luck in actors:
-            party = Party(stack.enter_context(connect(dsn)))
-            party.now = None
-            threads.append(threading.Thread(target=_act, args=(make, party, town, luck), daemon=True))
+            session = Session(stack.enter_context(connect(dsn)))
+            session.now = None
+            threads.append(threading.Thread(target=_act, args=(make, session, record, luck), daemon=True))
         for thread in threads:
             thread.start()
         try:
             yield
         finally:
-            town.stop.set()
+            record.stop.set()
             deadline = monotonic() + 2 * PATIENCE
             for thread in threads:
                 thread.join(max(0.0, deadline - monotonic()))
             if any(thread.is_alive() for thread in threads):
-                town.errors.append("somebody never came back")
+                record.errors.append("an actor did not end")
 
 
 def connect(dsn: str) -> psycopg.Connection[Any]:
-    """Whoever waits for too long ends with an error."""
+    """A connection whose statements end with an error when they wait for too long."""
     return psycopg.connect(dsn, autocommit=True, options=f"-c statement_timeout={int(PATIENCE * 1000)}")
 
 
-def _act(make: MakeActor, party: Party, town: Town, luck: Random) -> None:
-    actor = make(party, town, luck)
+def _act(make: MakeActor, session: Session, record: SharedRecord, luck: Random) -> None:
+    actor = make(session, record, luck)
     name = type(actor).__name__
-    while not town.stop.is_set():
+    while not record.stop.is_set():
         try:
             actor.once()
         except Exception as error:  # noqa: BLE001  # the test fails with all of them
-            town.errors.append(f"{name}: {getattr(error, 'sqlstate', None)} {error!r}")
-            if party.connection.closed or len(town.errors) > 20:
+            record.errors.append(f"{name}: {getattr(error, 'sqlstate', None)} {error!r}")
+            if session.connection.closed or len(record.errors) > 20:
                 return
-            party.connection.rollback()
+            session.connection.rollback()

@@ -17,8 +17,8 @@ from holdfast.domain.transition import Run, decide
 from holdfast.errors import DuplicateJob
 from holdfast.postgres.conversation import Conversation, hold_blocking
 from holdfast.storage import chores, jobs, operators, ring, runs, workers
-from storage.interleaving.actor_threads import KINDS, QUEUES, UNKNOWN, Town
-from storage.interleaving.session import Party
+from storage.interleaving.actor_threads import KINDS, QUEUES, UNKNOWN, SharedRecord
+from storage.interleaving.session import Session
 from support.engine import SCHEMA
 
 MOMENT = timedelta(milliseconds=50)
@@ -28,37 +28,37 @@ ISOLATION = ("read committed", "read committed", "repeatable read", "serializabl
 
 
 class Caller:
-    """Enqueues in transactions of his own, plain and unique, and changes his mind about some of them."""
+    """Enqueues plain and unique jobs in its own transactions, and rolls some of them back."""
 
-    def __init__(self, party: Party, town: Town, luck: Random) -> None:
-        self.party, self.town, self.luck = party, town, luck
+    def __init__(self, session: Session, record: SharedRecord, luck: Random) -> None:
+        self.session, self.record, self.luck = session, record, luck
 
     def once(self) -> None:
         isolation = self.luck.choice(ISOLATION)
-        self.party.begin(isolation)
+        self.session.begin(isolation)
         try:
             enqueued = self.luck.choice([self._plain, self._unique, self._sql])()
-            self.town.stop.wait(self.luck.choice([0, 0, 0.005, 0.02]))
+            self.record.stop.wait(self.luck.choice([0, 0, 0.005, 0.02]))
             is_kept = self.luck.random() < 0.8
-            self.party.execute("commit" if is_kept else "rollback")
+            self.session.execute("commit" if is_kept else "rollback")
             if is_kept:
-                self.town.was_enqueued(*enqueued)
+                self.record.was_enqueued(*enqueued)
         except DuplicateJob:
-            self.party.rollback()
+            self.session.rollback()
         except psycopg.errors.SerializationFailure:
-            self.party.rollback()
+            self.session.rollback()
             assert isolation != "read committed", "only who asks for it is refused"
 
     def _plain(self) -> list[int]:
         new = [self._new() for _ in range(self.luck.randint(1, 10))]
-        return [row.job for row in self.party.run(jobs.enqueue(SCHEMA, new, notify=True))]
+        return [row.job for row in self.session.run(jobs.enqueue(SCHEMA, new, notify=True))]
 
     def _unique(self) -> list[int]:
         keys = self.luck.sample("abcdefgh", self.luck.randint(1, 3))
         on_conflict: jobs.OnConflict = self.luck.choice(["existing", "raise", "replace"])
         new = [self._new(unique_key=key) for key in keys]
         talk = jobs.enqueue_many(SCHEMA, new, on_conflict=on_conflict)
-        return [row.job for row in hold_blocking(talk, self.party.run) if row.is_new]
+        return [row.job for row in hold_blocking(talk, self.session.run) if row.is_new]
 
     def _sql(self) -> list[int]:
         query = (
@@ -67,7 +67,7 @@ class Caller:
         )
         key = self.luck.choice([None, *"abcdefgh"])
         # The outer query's snapshot is from before the call: it knows only jobs that were there already.
-        rows = self.party.connection.execute(query, [self.luck.choice(KINDS), self._keep(), key]).fetchall()
+        rows = self.session.connection.execute(query, [self.luck.choice(KINDS), self._keep(), key]).fetchall()
         return [job for job, is_new in rows if is_new]
 
     def _keep(self) -> timedelta | None:
@@ -94,14 +94,14 @@ class Caller:
 class Worker:
     """Claims and settles in every way, sends some settles twice, and now and then dies or retires."""
 
-    def __init__(self, party: Party, town: Town, luck: Random) -> None:
-        self.party, self.town, self.luck = party, town, luck
-        party.plan()
+    def __init__(self, session: Session, record: SharedRecord, luck: Random) -> None:
+        self.session, self.record, self.luck = session, record, luck
+        session.plan()
         self.closed: int | None = None
         self._begin()
 
     def _begin(self) -> None:
-        self.id = self.party.one(
+        self.id = self.session.one(
             workers.register(
                 SCHEMA,
                 host="host",
@@ -124,21 +124,23 @@ class Worker:
         self._save(held)
         self._settle(held)
         if self.luck.random() < 0.02:
-            self.party.hold(workers.retire(SCHEMA, worker=self.id))
+            self.session.hold(workers.retire(SCHEMA, worker=self.id))
             self._begin()
         if not held:
-            self.town.stop.wait(0.01)
+            self.record.stop.wait(0.01)
 
     def _claim(self, queue: str) -> list[runs.ClaimRow]:
         limit = self.luck.randint(1, 10)
-        rows = self.party.run(
+        rows = self.session.run(
             runs.claim(SCHEMA, worker=self.id, queue=queue, kinds=KINDS, limit=limit, closed=self.closed)
         )
         self.closed = rows[0].closed
         return [row for row in rows if row.job is not None]
 
     def _is_alive(self, held: list[runs.ClaimRow]) -> bool:
-        beat = self.party.one(runs.renew(SCHEMA, worker=self.id, lease=LEASE, runs=[row.run for row in held]))
+        beat = self.session.one(
+            runs.renew(SCHEMA, worker=self.id, lease=LEASE, runs=[row.run for row in held])
+        )
         return beat.is_alive
 
     def _save(self, held: list[runs.ClaimRow]) -> None:
@@ -147,7 +149,7 @@ class Worker:
             for row in held
             if self.luck.random() < 0.1
         ]
-        self.party.run(runs.save(SCHEMA, savings))
+        self.session.run(runs.save(SCHEMA, savings))
 
     def _settle(self, held: list[runs.ClaimRow]) -> None:
         batch = [
@@ -156,12 +158,12 @@ class Worker:
         ]
         self.luck.shuffle(batch)
         for _ in range(self.luck.choice([1, 1, 2])):
-            answers = self.party.hold(runs.settle_surely(SCHEMA, batch, retention=RETENTION))
+            answers = self.session.hold(runs.settle_surely(SCHEMA, batch, retention=RETENTION))
             assert len(answers) == len(batch)
             for answer in answers:
                 assert answer.answer != "moving"
-                self.town.done[f"{answer.answer} {answer.outcome}"] += 1
-                self.town.settled[answer.run] += answer.answer == "settled"
+                self.record.done[f"{answer.answer} {answer.outcome}"] += 1
+                self.record.settled[answer.run] += answer.answer == "settled"
 
     def _outcome(self) -> AttemptOutcome:
         failure = Failure("bad luck")
@@ -183,35 +185,37 @@ def _run(row: runs.ClaimRow) -> Run:
 class Operator:
     """Cancels, reprioritises, pauses, resumes and purges, one or several at a time."""
 
-    def __init__(self, party: Party, town: Town, luck: Random) -> None:
-        self.party, self.town, self.luck = party, town, luck
-        party.plan()
+    def __init__(self, session: Session, record: SharedRecord, luck: Random) -> None:
+        self.session, self.record, self.luck = session, record, luck
+        session.plan()
 
     def once(self) -> None:
-        some = self.town.somebody(self.luck, self.luck.randint(1, 5))
+        some = self.record.recent_jobs(self.luck, self.luck.randint(1, 5))
         queue = self.luck.choice(QUEUES)
         deeds: list[Callable[[], object]] = [
             partial(self._ask, operators.cancel, some),
             partial(self._ask, partial(operators.reprioritise, priority=self.luck.randint(0, 9)), some),
-            partial(self.party.run, operators.pause(SCHEMA, queue=queue, length=MOMENT)),
-            partial(self.party.run, operators.resume(SCHEMA, queue=queue)),
+            partial(self.session.run, operators.pause(SCHEMA, queue=queue, length=MOMENT)),
+            partial(self.session.run, operators.resume(SCHEMA, queue=queue)),
             partial(self._ask, operators.resume_dead, self._dead()),
             partial(self._ask, operators.retry_dead, self._dead()),
-            partial(self.party.run, operators.purge_dead(SCHEMA, jobs=self._dead()[:2])),
+            partial(self.session.run, operators.purge_dead(SCHEMA, jobs=self._dead()[:2])),
         ]
         if some:
             self.luck.choice(deeds)()
-        self.town.stop.wait(0.01)
+        self.record.stop.wait(0.01)
 
     def _ask(self, verb: Callable[..., Conversation[dict[int, str]]], some: list[int]) -> None:
         talk = verb(SCHEMA, some)
-        answers = self.party.hold(talk) if self.luck.random() < 0.5 else hold_blocking(talk, self.party.run)
+        answers = (
+            self.session.hold(talk) if self.luck.random() < 0.5 else hold_blocking(talk, self.session.run)
+        )
         assert sorted(answers) == sorted(set(some))
         for answer in answers.values():
-            self.town.done[answer] += 1
+            self.record.done[answer] += 1
 
     def _dead(self) -> list[int]:
-        return [row.job for row in self.party.run(operators.dead_jobs(SCHEMA, limit=5))]
+        return [row.job for row in self.session.run(operators.dead_jobs(SCHEMA, limit=5))]
 
 
 class Leader:
@@ -219,51 +223,51 @@ class Leader:
 
     pace = Pace(full=16 * 1024, old=2 * MOMENT)
 
-    def __init__(self, party: Party, town: Town, luck: Random) -> None:
-        self.party, self.town, self.luck = party, town, luck
-        party.plan()
+    def __init__(self, session: Session, record: SharedRecord, luck: Random) -> None:
+        self.session, self.record, self.luck = session, record, luck
+        session.plan()
 
     def once(self) -> None:
-        party, keep = self.party, RETENTION
-        party.run(workers.lead(SCHEMA, worker=party.pid))
+        session, keep = self.session, RETENTION
+        session.run(workers.lead(SCHEMA, worker=session.pid))
         deeds: list[Callable[[], object]] = [
-            party.mark_lost,
-            lambda: party.hold(chores.rescue(SCHEMA, luck=0.5, limit=20, retention=keep)),
-            lambda: party.hold(chores.rescue_overdue(SCHEMA, luck=0.5, grace=MOMENT, retention=keep)),
-            party.promote,
-            lambda: party.run(chores.expire(SCHEMA, retention=keep)),
-            lambda: party.run(chores.fold(SCHEMA)),
-            party.prune,
-            lambda: party.run(workers.forget_lost(SCHEMA, keep=MOMENT)),
+            session.mark_lost,
+            lambda: session.hold(chores.rescue(SCHEMA, luck=0.5, limit=20, retention=keep)),
+            lambda: session.hold(chores.rescue_overdue(SCHEMA, luck=0.5, grace=MOMENT, retention=keep)),
+            session.promote,
+            lambda: session.run(chores.expire(SCHEMA, retention=keep)),
+            lambda: session.run(chores.fold(SCHEMA)),
+            session.prune,
+            lambda: session.run(workers.forget_lost(SCHEMA, keep=MOMENT)),
             self.clear_the_ring,
-            party.unpark,
+            session.unpark,
         ]
         self.luck.shuffle(deeds)
         for deed in deeds:
             deed()
-        self.town.stop.wait(0.01)
+        self.record.stop.wait(0.01)
 
     def clear_the_ring(self) -> None:
         """More eagerly than a leader would: what is left in any segment behind is parked and gathered."""
         for segment in SEGMENTS:
             if segment != self._look().current:
-                self.party.park(segment)
-                self.party.gather(segment)
+                self.session.park(segment)
+                self.session.gather(segment)
         seen = self._look()
         moves = next_moves(seen, self.pace)
         if moves.turn_to is not None:
-            turned = self.party.run(ring.turn(SCHEMA, to=moves.turn_to, version=seen.version))
-            self.town.done["turn"] += len(turned)
+            turned = self.session.run(ring.turn(SCHEMA, to=moves.turn_to, version=seen.version))
+            self.record.done["turn"] += len(turned)
         for segment in moves.clear:
-            if self.party.run(ring.close(SCHEMA, segment=segment, version=self._look().version)):
+            if self.session.run(ring.close(SCHEMA, segment=segment, version=self._look().version)):
                 self._truncate(segment)
-                self.party.reopen(segment)
+                self.session.reopen(segment)
 
     def _look(self) -> Ring:
-        return self.party.one(ring.look_at_ring(SCHEMA))
+        return self.session.one(ring.look_at_ring(SCHEMA))
 
     def _truncate(self, segment: int) -> None:
         try:
-            self.town.done["truncate"] += self.party.truncate(segment)
+            self.record.done["truncate"] += self.session.truncate(segment)
         except psycopg.errors.LockNotAvailable:
-            self.town.done["truncate refused"] += 1
+            self.record.done["truncate refused"] += 1

@@ -1,4 +1,4 @@
-"""One connection at the time of the story, with the verbs of the engine in short."""
+"""One session with its own clock, and short verbs for every statement that interleaving tests send."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -16,7 +16,7 @@ from holdfast.storage.session import plan_as_written
 from support.engine import SCHEMA, START, Engine
 
 
-class Party(Engine):
+class Session(Engine):
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
         self.connection, self.now = connection, START
         self.pid = connection.info.backend_pid
@@ -38,7 +38,7 @@ class Party(Engine):
 
     @contextmanager
     def holding(self, query: str, *params: object) -> Iterator[None]:
-        """Hold the locks of a query for as long as this lasts; what it wrote is undone."""
+        """Hold the locks of a query until the block ends; what the query wrote is rolled back."""
         self.begin()
         self.execute(query, *params)
         try:
@@ -62,7 +62,7 @@ class Party(Engine):
         return row
 
     def settles(self, worker: int, claimed: runs.ClaimRow, transition: Transition) -> runs.Settled:
-        """As a worker does: a `moving` answer is asked again."""
+        """Settle as a worker does: it asks again after the answer `moving`."""
         assert claimed.job is not None
         settlement = runs.Settlement(worker, claimed.job, claimed.run, transition)
         [settled] = self.hold(runs.settle_surely(SCHEMA, [settlement], now=self.now, retention=Retention()))
@@ -104,7 +104,7 @@ class Party(Engine):
         return self.one(operators.purge_dead(SCHEMA, jobs=dead))
 
     def _verb(self, conversation: Conversation[dict[int, str]]) -> str:
-        """Each statement by itself, as on a connection of ours."""
+        """Each statement in a transaction of its own, as on Holdfast's own connections."""
         [answer] = hold_blocking(conversation, self.run).values()
         return answer
 
@@ -138,7 +138,7 @@ class Party(Engine):
         return self.one(ring.unpark(SCHEMA, now=self.now))
 
     def segment(self, job: int) -> int | None:
-        """In which segment of the ring a ready job lies."""
+        """The segment of the ring that holds this ready job."""
         row = self.connection.execute("select segment from holdfast.ready where job = %s", [job]).fetchone()
         return row and row[0]
 

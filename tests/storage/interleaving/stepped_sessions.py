@@ -1,5 +1,5 @@
-"""A story has two or three parties, each with a connection of its own, that are stopped between statements
-(`begin`, act, `commit`) or inside one, by a lock that somebody else holds.
+"""Several sessions, one step at a time: a test stops each of them between two statements (`begin`, act,
+`commit`), or inside a statement by a lock that another session holds.
 """
 
 import threading
@@ -9,20 +9,20 @@ from typing import Any, Generic, TypeVar
 
 import psycopg
 
-from storage.interleaving.session import Party
+from storage.interleaving.session import Session
 from support.waiting import block_until
 
 R = TypeVar("R")
 
 PATIENCE = 20.0
-"""Seconds until a story that does not go on is given up. Nothing here waits for them when all is well."""
+"""Seconds until a test gives up on a session that is stuck. No test that passes waits for them."""
 
 
 class Pending(Generic[R]):
-    """Something that a party has begun in a thread, so that the story can go on while it waits."""
+    """A call that one session has begun in a thread, so that the test can go on while it waits."""
 
-    def __init__(self, story: "Story", party: Party, act: Callable[[], R]) -> None:
-        self._story, self.party = story, party
+    def __init__(self, sessions: "Sessions", session: Session, act: Callable[[], R]) -> None:
+        self._sessions, self.session = sessions, session
         self._answers: list[R] = []
         self._errors: list[BaseException] = []
         self._thread = threading.Thread(target=self._run, args=(act,), daemon=True)
@@ -31,37 +31,37 @@ class Pending(Generic[R]):
     def _run(self, act: Callable[[], R]) -> None:
         try:
             self._answers.append(act())
-        except BaseException as error:  # noqa: BLE001  # raised again by whoever asks for the answer
+        except BaseException as error:  # noqa: BLE001  # raised again by answer()
             self._errors.append(error)
 
     @property
     def is_alive(self) -> bool:
         return self._thread.is_alive()
 
-    def waits_for(self, holder: Party) -> "Pending[R]":
-        """Come back once the server says that this party waits for that one."""
-        return self._until(lambda: holder.pid in self._story.blockers(self.party))
+    def waits_for(self, holder: Session) -> "Pending[R]":
+        """Return once the server reports that this session waits for `holder`."""
+        return self._until(lambda: holder.pid in self._sessions.blockers(self.session))
 
     def waits(self) -> "Pending[R]":
-        """Come back once the server says that this party waits for anybody."""
-        return self._until(lambda: bool(self._story.blockers(self.party)))
+        """Return once the server reports that this session waits for any other."""
+        return self._until(lambda: bool(self._sessions.blockers(self.session)))
 
     def _until(self, is_stuck: Callable[[], bool]) -> "Pending[R]":
-        block_until(lambda: is_stuck() or not self.is_alive, "it has to wait", within=PATIENCE)
-        assert self.is_alive, f"it did not wait: {self._answers or self._errors}"
+        block_until(lambda: is_stuck() or not self.is_alive, "the call waits for a lock", within=PATIENCE)
+        assert self.is_alive, f"the call ended without waiting: {self._answers or self._errors}"
         return self
 
     def answer(self) -> R:
         self._thread.join(PATIENCE)
-        assert not self.is_alive, "it is still waiting"
+        assert not self.is_alive, "the call still waits"
         for error in self._errors:
             raise error
         [answer] = self._answers
         return answer
 
 
-class Story:
-    """The parties, and somebody who watches them."""
+class Sessions:
+    """Opens sessions, and watches from a connection of its own which of them wait for which."""
 
     def __init__(self, dsn: str, stack: ExitStack) -> None:
         self._dsn, self._stack = dsn, stack
@@ -70,44 +70,44 @@ class Story:
 
     @classmethod
     @contextmanager
-    def on(cls, dsn: str) -> Iterator["Story"]:
+    def on(cls, dsn: str) -> Iterator["Sessions"]:
         with ExitStack() as stack:
-            story = cls(dsn, stack)
+            sessions = cls(dsn, stack)
             try:
-                yield story
+                yield sessions
             finally:
-                story._end()
+                sessions._end()
 
     def _end(self) -> None:
-        """A story that failed half way leaves parties waiting for each other."""
+        """A test that failed half way leaves sessions that wait for each other."""
         for pending in self._pending:
             if pending.is_alive:
-                self.watcher.execute("select pg_terminate_backend(%s)", [pending.party.pid])
+                self.watcher.execute("select pg_terminate_backend(%s)", [pending.session.pid])
 
     def _connect(self) -> psycopg.Connection[Any]:
-        """A statement that waits although it should not, on the story's own thread, ends as an error."""
+        """A statement that waits on the test's own thread, although it should not, ends with an error."""
         limit = f"-c statement_timeout={int(PATIENCE * 1000)}"
         return self._stack.enter_context(psycopg.connect(self._dsn, autocommit=True, options=limit))
 
-    def party(self) -> Party:
-        """A connection of ours: a worker, a leader, an operator."""
-        party = Party(self._connect())
-        party.plan()
-        return party
+    def open(self) -> Session:
+        """A session of a worker, a leader or an operator, with the settings of Holdfast's own connections."""
+        session = Session(self._connect())
+        session.plan()
+        return session
 
-    def caller(self) -> Party:
-        """A connection of somebody who enqueues on his own terms, with the planner's defaults."""
-        return Party(self._connect())
+    def open_as_caller(self) -> Session:
+        """A session of a producer that enqueues on its own connection, with the planner's defaults."""
+        return Session(self._connect())
 
-    def parties(self, count: int) -> list[Party]:
-        return [self.party() for _ in range(count)]
+    def open_many(self, count: int) -> list[Session]:
+        return [self.open() for _ in range(count)]
 
-    def starts(self, party: Party, act: Callable[[], R]) -> Pending[R]:
-        pending = Pending(self, party, act)
+    def start(self, session: Session, act: Callable[[], R]) -> Pending[R]:
+        pending = Pending(self, session, act)
         self._pending.append(pending)
         return pending
 
-    def blockers(self, party: Party) -> list[int]:
-        [row] = self.watcher.execute("select pg_blocking_pids(%s)", [party.pid])
+    def blockers(self, session: Session) -> list[int]:
+        [row] = self.watcher.execute("select pg_blocking_pids(%s)", [session.pid])
         blocking: list[int] = row[0]
         return blocking

@@ -1,4 +1,4 @@
-"""What must be true of the tables whatever happened: each job in exactly one place, nothing without a job."""
+"""Invariants of the tables after any history: each job is in exactly one place, and no row lacks its job."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -53,14 +53,14 @@ FLAWS: dict[str, LiteralString] = {
 
 
 def flaws(connection: psycopg.Connection[Any]) -> dict[str, list[tuple[Any, ...]]]:
-    """Empty when all is well."""
+    """The rows that break an invariant, by its name; empty when all hold."""
     found = {name: connection.execute(query).fetchall() for name, query in FLAWS.items()}
     return {name: rows for name, rows in found.items() if rows}
 
 
 @contextmanager
 def sound_at_the_end(dsn: str) -> Iterator[None]:
-    """However a test went: every job is in exactly one place at its end, and nothing is left behind."""
+    """At the end of a test, passed or failed: every invariant holds."""
     yield
     with psycopg.connect(dsn) as connection:
         assert flaws(connection) == {}

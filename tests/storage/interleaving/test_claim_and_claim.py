@@ -3,12 +3,12 @@
 import pytest
 
 from storage.interleaving.prepared_jobs import DONE, blocking_runs
-from storage.interleaving.stepped_sessions import Story
+from storage.interleaving.stepped_sessions import Sessions
 
 
 @pytest.mark.requirement("S1.3", "S2.17", "S4.9")
-def test_a_job_that_somebody_is_claiming_is_stepped_over_without_waiting(story: Story) -> None:
-    ann, bob = story.parties(2)
+def test_a_job_that_somebody_is_claiming_is_stepped_over_without_waiting(sessions: Sessions) -> None:
+    ann, bob = sessions.open_many(2)
     first, second = ann.enqueue(), ann.enqueue()
     ann_worker, bob_worker = ann.worker(), bob.worker()
     ann.begin()
@@ -22,8 +22,8 @@ def test_a_job_that_somebody_is_claiming_is_stepped_over_without_waiting(story: 
 
 
 @pytest.mark.requirement("S1.3", "S2.17")
-def test_a_claim_that_is_rolled_back_leaves_the_job_to_the_next(story: Story) -> None:
-    ann, bob = story.parties(2)
+def test_a_claim_that_is_rolled_back_leaves_the_job_to_the_next(sessions: Sessions) -> None:
+    ann, bob = sessions.open_many(2)
     job = ann.enqueue()
     ann_worker, bob_worker = ann.worker(), bob.worker()
     ann.begin()
@@ -37,25 +37,25 @@ def test_a_claim_that_is_rolled_back_leaves_the_job_to_the_next(story: Story) ->
 
 
 @pytest.mark.requirement("S4.9", "S0.3")
-def test_a_claim_that_began_before_another_one_ended_takes_only_what_is_left(story: Story) -> None:
+def test_a_claim_that_began_before_another_one_ended_takes_only_what_is_left(sessions: Sessions) -> None:
     """Its snapshot still shows the other's jobs; the rows themselves say that they are gone."""
-    ann, bob, mark = story.parties(3)
+    ann, bob, mark = sessions.open_many(3)
     jobs = [ann.enqueue() for _ in range(4)]
     ann_worker, bob_worker = ann.worker(), bob.worker()
     with mark.holding("select from holdfast.worker where id = %s for update", bob_worker):
-        his = story.starts(bob, lambda: bob.claim(bob_worker)).waits_for(mark)
+        his = sessions.start(bob, lambda: bob.claim(bob_worker)).waits_for(mark)
         hers = ann.claim(ann_worker, limit=3)
     assert [row.job for row in hers] == jobs[:3]
     assert [row.job for row in his.answer()] == jobs[3:]
 
 
-def test_two_claims_stopped_in_the_middle_share_the_jobs_and_no_run(story: Story) -> None:
-    ann, bob, mark = story.parties(3)
+def test_two_claims_stopped_in_the_middle_share_the_jobs_and_no_run(sessions: Sessions) -> None:
+    ann, bob, mark = sessions.open_many(3)
     jobs = [ann.enqueue() for _ in range(4)]
     ann_worker, bob_worker = ann.worker(), bob.worker()
     with blocking_runs(mark):
-        hers = story.starts(ann, lambda: ann.claim(ann_worker, limit=2)).waits_for(mark)
-        his = story.starts(bob, lambda: bob.claim(bob_worker, limit=4)).waits_for(mark)
+        hers = sessions.start(ann, lambda: ann.claim(ann_worker, limit=2)).waits_for(mark)
+        his = sessions.start(bob, lambda: bob.claim(bob_worker, limit=4)).waits_for(mark)
     rows = hers.answer() + his.answer()
     assert sorted(row.job or 0 for row in rows) == jobs
     assert len({row.run for row in rows}) == 4

@@ -4,13 +4,13 @@ import pytest
 
 from holdfast.storage import operators
 from storage.interleaving.prepared_jobs import DONE, RETRY, blocking_runs
-from storage.interleaving.stepped_sessions import Story
+from storage.interleaving.stepped_sessions import Sessions
 from support.engine import SCHEMA
 
 
 @pytest.mark.requirement("S2.17")
-def test_a_cancel_that_meets_a_claim_under_way_says_busy_and_then_requests(story: Story) -> None:
-    worker_side, operator = story.parties(2)
+def test_a_cancel_that_meets_a_claim_under_way_says_busy_and_then_requests(sessions: Sessions) -> None:
+    worker_side, operator = sessions.open_many(2)
     worker, job = worker_side.worker(), worker_side.enqueue()
     worker_side.begin()
     [run] = worker_side.claim(worker)
@@ -21,8 +21,8 @@ def test_a_cancel_that_meets_a_claim_under_way_says_busy_and_then_requests(story
     assert worker_side.settles(worker, run, RETRY).outcome == "cancelled"
 
 
-def test_a_cancel_after_a_claim_was_rolled_back_ends_the_job(story: Story) -> None:
-    worker_side, operator = story.parties(2)
+def test_a_cancel_after_a_claim_was_rolled_back_ends_the_job(sessions: Sessions) -> None:
+    worker_side, operator = sessions.open_many(2)
     worker, job = worker_side.worker(), worker_side.enqueue()
     worker_side.begin()
     worker_side.claim(worker)
@@ -34,8 +34,8 @@ def test_a_cancel_after_a_claim_was_rolled_back_ends_the_job(story: Story) -> No
 
 @pytest.mark.requirement("S2.17")
 @pytest.mark.parametrize("is_kept", [True, False])
-def test_a_claim_steps_over_a_job_that_is_being_cancelled(story: Story, is_kept: bool) -> None:
-    worker_side, operator = story.parties(2)
+def test_a_claim_steps_over_a_job_that_is_being_cancelled(sessions: Sessions, is_kept: bool) -> None:
+    worker_side, operator = sessions.open_many(2)
     worker, job = worker_side.worker(), worker_side.enqueue()
     operator.begin()
     assert operator.cancel(job) == "cancelled"
@@ -49,18 +49,18 @@ def test_a_claim_steps_over_a_job_that_is_being_cancelled(story: Story, is_kept:
         assert [row.job for row in worker_side.claim(worker)] == [job]
 
 
-def test_a_claim_that_began_before_a_cancel_ended_does_not_wake_the_dead(story: Story) -> None:
-    worker_side, operator, mark = story.parties(3)
+def test_a_claim_that_began_before_a_cancel_ended_does_not_wake_the_dead(sessions: Sessions) -> None:
+    worker_side, operator, mark = sessions.open_many(3)
     worker, job = worker_side.worker(), worker_side.enqueue()
     with mark.holding("select from holdfast.worker where id = %s for update", worker):
-        claim = story.starts(worker_side, lambda: worker_side.claim(worker)).waits_for(mark)
+        claim = sessions.start(worker_side, lambda: worker_side.claim(worker)).waits_for(mark)
         assert operator.cancel(job) == "cancelled"
     assert claim.answer() == []
     assert operator.state(job) == "cancelled"
 
 
-def test_a_reprioritise_that_meets_a_claim_under_way_says_busy_and_then_changes(story: Story) -> None:
-    worker_side, operator = story.parties(2)
+def test_a_reprioritise_that_meets_a_claim_under_way_says_busy_and_then_changes(sessions: Sessions) -> None:
+    worker_side, operator = sessions.open_many(2)
     worker, job = worker_side.worker(), worker_side.enqueue()
     worker_side.begin()
     [run] = worker_side.claim(worker)
@@ -73,8 +73,10 @@ def test_a_reprioritise_that_meets_a_claim_under_way_says_busy_and_then_changes(
     assert [row.priority for row in worker_side.claim(worker)] == [1]
 
 
-def test_a_claim_steps_over_a_job_that_is_being_reprioritised_and_finds_it_afterwards(story: Story) -> None:
-    worker_side, operator = story.parties(2)
+def test_a_claim_steps_over_a_job_that_is_being_reprioritised_and_finds_it_afterwards(
+    sessions: Sessions,
+) -> None:
+    worker_side, operator = sessions.open_many(2)
     worker = worker_side.worker()
     urgent, job = worker_side.enqueue(), worker_side.enqueue()
     operator.begin()
@@ -86,23 +88,23 @@ def test_a_claim_steps_over_a_job_that_is_being_reprioritised_and_finds_it_after
 
 
 def test_a_claim_that_began_before_a_reprioritise_leaves_the_moved_job_to_the_next(
-    story: Story,
+    sessions: Sessions,
 ) -> None:
     """The row it saw is gone, and the one in its place is too new for it. Nothing is claimed twice."""
-    worker_side, operator, mark = story.parties(3)
+    worker_side, operator, mark = sessions.open_many(3)
     worker, job = worker_side.worker(), worker_side.enqueue()
     with mark.holding("select from holdfast.worker where id = %s for update", worker):
-        claim = story.starts(worker_side, lambda: worker_side.claim(worker)).waits_for(mark)
+        claim = sessions.start(worker_side, lambda: worker_side.claim(worker)).waits_for(mark)
         assert operator.reprioritise(job, 0) == "changed"
     assert claim.answer() == []
     assert [row.job for row in worker_side.claim(worker)] == [job]
 
 
-def test_a_claim_stopped_in_the_middle_keeps_its_job_from_both_operators(story: Story) -> None:
-    worker_side, operator, mark = story.parties(3)
+def test_a_claim_stopped_in_the_middle_keeps_its_job_from_both_operators(sessions: Sessions) -> None:
+    worker_side, operator, mark = sessions.open_many(3)
     worker, job = worker_side.worker(), worker_side.enqueue()
     with blocking_runs(mark):
-        claim = story.starts(worker_side, lambda: worker_side.claim(worker)).waits_for(mark)
+        claim = sessions.start(worker_side, lambda: worker_side.claim(worker)).waits_for(mark)
         assert operator.cancel(job) == "busy"
         assert operator.reprioritise(job, 0) == "busy"
     [run] = claim.answer()
@@ -110,9 +112,9 @@ def test_a_claim_stopped_in_the_middle_keeps_its_job_from_both_operators(story: 
 
 
 def test_a_claim_under_way_when_its_queue_is_paused_keeps_its_jobs_and_the_next_gets_none(
-    story: Story,
+    sessions: Sessions,
 ) -> None:
-    worker_side, operator = story.parties(2)
+    worker_side, operator = sessions.open_many(2)
     worker, job = worker_side.worker(), worker_side.enqueue()
     worker_side.enqueue()
     worker_side.begin()

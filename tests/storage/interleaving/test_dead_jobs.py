@@ -3,11 +3,11 @@
 import pytest
 
 from storage.interleaving.prepared_jobs import FAIL, RETRY, YEAR, dead, running
-from storage.interleaving.stepped_sessions import Story
+from storage.interleaving.stepped_sessions import Sessions
 
 
-def test_a_prune_steps_over_a_dead_job_that_is_being_resumed(story: Story) -> None:
-    operator, leader = story.parties(2)
+def test_a_prune_steps_over_a_dead_job_that_is_being_resumed(sessions: Sessions) -> None:
+    operator, leader = sessions.open_many(2)
     job = dead(operator)
     leader.pass_time(YEAR)
     operator.begin()
@@ -18,8 +18,8 @@ def test_a_prune_steps_over_a_dead_job_that_is_being_resumed(story: Story) -> No
     assert leader.state(job) == "ready"
 
 
-def test_a_prune_takes_a_dead_job_whose_resume_was_rolled_back(story: Story) -> None:
-    operator, leader = story.parties(2)
+def test_a_prune_takes_a_dead_job_whose_resume_was_rolled_back(sessions: Sessions) -> None:
+    operator, leader = sessions.open_many(2)
     job = dead(operator)
     leader.pass_time(YEAR)
     operator.begin()
@@ -29,8 +29,8 @@ def test_a_prune_takes_a_dead_job_whose_resume_was_rolled_back(story: Story) -> 
     assert operator.resume_dead(job) == "unknown"
 
 
-def test_a_resume_that_meets_a_prune_says_busy_and_then_unknown(story: Story) -> None:
-    operator, leader = story.parties(2)
+def test_a_resume_that_meets_a_prune_says_busy_and_then_unknown(sessions: Sessions) -> None:
+    operator, leader = sessions.open_many(2)
     job = dead(operator)
     leader.pass_time(YEAR)
     leader.begin()
@@ -41,8 +41,8 @@ def test_a_resume_that_meets_a_prune_says_busy_and_then_unknown(story: Story) ->
     assert operator.history(job) == []
 
 
-def test_of_two_resumes_at_once_one_counts(story: Story) -> None:
-    one, two = story.parties(2)
+def test_of_two_resumes_at_once_one_counts(sessions: Sessions) -> None:
+    one, two = sessions.open_many(2)
     job = dead(one)
     one.begin()
     assert one.resume_dead(job) == "resumed"
@@ -52,8 +52,8 @@ def test_of_two_resumes_at_once_one_counts(story: Story) -> None:
     assert [row.job for row in two.claim(two.worker())] == [job]
 
 
-def test_a_purge_steps_over_a_dead_job_that_is_being_resumed(story: Story) -> None:
-    operator, other = story.parties(2)
+def test_a_purge_steps_over_a_dead_job_that_is_being_resumed(sessions: Sessions) -> None:
+    operator, other = sessions.open_many(2)
     job = dead(operator)
     operator.begin()
     assert operator.resume_dead(job) == "resumed"
@@ -63,8 +63,8 @@ def test_a_purge_steps_over_a_dead_job_that_is_being_resumed(story: Story) -> No
     assert other.state(job) == "ready"
 
 
-def test_a_resume_that_meets_a_purge_says_busy_and_then_unknown(story: Story) -> None:
-    operator, other = story.parties(2)
+def test_a_resume_that_meets_a_purge_says_busy_and_then_unknown(sessions: Sessions) -> None:
+    operator, other = sessions.open_many(2)
     job = dead(operator)
     other.begin()
     assert other.purge_dead(job) == 1
@@ -73,9 +73,9 @@ def test_a_resume_that_meets_a_purge_says_busy_and_then_unknown(story: Story) ->
     assert operator.resume_dead(job) == "unknown"
 
 
-def test_a_prune_and_a_purge_of_one_job_never_wait_for_each_other(story: Story) -> None:
+def test_a_prune_and_a_purge_of_one_job_never_wait_for_each_other(sessions: Sessions) -> None:
     """One came from the ledger and the other from the dead: stopped half way they used to deadlock."""
-    leader, operator, mark = story.parties(3)
+    leader, operator, mark = sessions.open_many(3)
     worker, job, run = running(leader)
     leader.settles(worker, run, RETRY)
     leader.pass_time(RETRY.delay)
@@ -84,14 +84,14 @@ def test_a_prune_and_a_purge_of_one_job_never_wait_for_each_other(story: Story) 
     leader.settles(worker, again, FAIL)
     leader.pass_time(YEAR)
     with mark.holding("select from holdfast.job where id = %s for update", job):
-        prune = story.starts(leader, leader.prune).waits_for(mark)
+        prune = sessions.start(leader, leader.prune).waits_for(mark)
         assert operator.purge_dead(job) == 0
     assert prune.answer() == 1
     assert operator.find(job) is None
 
 
-def test_a_prune_does_not_wait_for_a_purge_that_stays_open(story: Story) -> None:
-    leader, operator = story.parties(2)
+def test_a_prune_does_not_wait_for_a_purge_that_stays_open(sessions: Sessions) -> None:
+    leader, operator = sessions.open_many(2)
     job = dead(operator)
     leader.pass_time(YEAR)
     operator.begin()
@@ -102,13 +102,13 @@ def test_a_prune_does_not_wait_for_a_purge_that_stays_open(story: Story) -> None
 
 
 @pytest.mark.requirement("S2.13")
-def test_a_purge_takes_along_a_key_that_was_left_behind_and_never_waits_for_it(story: Story) -> None:
-    party, caller = story.party(), story.caller()
-    worker, job, run = running(party, unique_key="invoice 7")
+def test_a_purge_takes_along_a_key_that_was_left_behind_and_never_waits_for_it(sessions: Sessions) -> None:
+    session, caller = sessions.open(), sessions.open_as_caller()
+    worker, job, run = running(session, unique_key="invoice 7")
     caller.begin()
     assert caller.unique("invoice 7") == (job, False)
-    assert party.settles(worker, run, FAIL).outcome == "failed"
-    assert party.purge_dead(job) == 0
+    assert session.settles(worker, run, FAIL).outcome == "failed"
+    assert session.purge_dead(job) == 0
     caller.rollback()
-    assert party.purge_dead(job) == 1
-    assert party.key_holder("invoice 7") is None
+    assert session.purge_dead(job) == 1
+    assert session.key_holder("invoice 7") is None

@@ -11,10 +11,18 @@ import pytest
 
 from holdfast.storage import operators, runs
 from holdfast.storage.runs import Retention
-from storage.interleaving.actor_threads import KINDS, QUEUES, UNKNOWN, MakeActor, Town, at_once, connect
+from storage.interleaving.actor_threads import (
+    KINDS,
+    QUEUES,
+    UNKNOWN,
+    MakeActor,
+    SharedRecord,
+    at_once,
+    connect,
+)
 from storage.interleaving.actors import Caller, Leader, Operator, Worker
 from storage.interleaving.prepared_jobs import DONE
-from storage.interleaving.session import Party
+from storage.interleaving.session import Session
 from storage.interleaving.table_invariants import flaws
 from support.engine import SCHEMA
 
@@ -33,42 +41,42 @@ create trigger witness after insert or update on holdfast.ledger for each row ex
 """
 
 
-def drain(party: Party) -> None:
+def drain(session: Session) -> None:
     """Callers and operators have gone, days pass, and a worker that knows everything ends what is left."""
-    party.now = datetime.now(UTC)
+    session.now = datetime.now(UTC)
     kinds = (*KINDS, UNKNOWN)
-    worker = party.worker(queues=QUEUES, kinds=kinds)
+    worker = session.worker(queues=QUEUES, kinds=kinds)
     deadline = monotonic() + 60
     for queue in QUEUES:
-        party.run(operators.resume(SCHEMA, queue=queue))
-    while not is_drained(party):
-        assert monotonic() < deadline, f"nobody can end these: {left(party)}"
-        party.pass_time(timedelta(days=1))
-        party.renew(worker)
-        party.mark_lost()
-        party.rescue()
-        party.promote(limit=1_000)
-        party.expire()
-        party.unpark()
+        session.run(operators.resume(SCHEMA, queue=queue))
+    while not is_drained(session):
+        assert monotonic() < deadline, f"nobody can end these: {left(session)}"
+        session.pass_time(timedelta(days=1))
+        session.renew(worker)
+        session.mark_lost()
+        session.rescue()
+        session.promote(limit=1_000)
+        session.expire()
+        session.unpark()
         for queue in QUEUES:
-            claimed = party.claim(worker, queue=queue, kinds=kinds, limit=500)
+            claimed = session.claim(worker, queue=queue, kinds=kinds, limit=500)
             batch = [runs.Settlement(worker, row.job or 0, row.run, DONE) for row in claimed]
-            party.run(runs.settle(SCHEMA, batch, now=party.now, retention=Retention()))
+            session.run(runs.settle(SCHEMA, batch, now=session.now, retention=Retention()))
 
 
-def is_drained(party: Party) -> bool:
+def is_drained(session: Session) -> bool:
     places = ("ready", "scheduled", "lease")
     query = " and ".join(f"not exists (select from holdfast.{place})" for place in places)
-    return bool(scalar(party.connection, f"select {query}"))
+    return bool(scalar(session.connection, f"select {query}"))
 
 
-def left(party: Party) -> list[tuple[Any, ...]]:
+def left(session: Session) -> list[tuple[Any, ...]]:
     query = """
         select job, 'ready' as place, segment::bigint as who, deadline_at as until from holdfast.ready
         union all select job, 'scheduled', null, run_at from holdfast.scheduled
         union all select job, 'lease', worker, timeout_at from holdfast.lease
          limit 10"""
-    return party.connection.execute(query).fetchall()
+    return session.connection.execute(query).fetchall()
 
 
 def scalar(connection: psycopg.Connection[Any], query: str) -> Any:
@@ -81,26 +89,26 @@ def scalar(connection: psycopg.Connection[Any], query: str) -> Any:
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("seconds", [8, pytest.param(60, marks=pytest.mark.machine)])
 def test_nobody_is_deadlocked_and_every_job_ends_exactly_once(dsn: str, seconds: int) -> None:
-    town = Town()
+    record = SharedRecord()
     with connect(dsn) as connection:
         connection.execute(WITNESS)
-        with at_once(dsn, town, [(make, Random(random.random())) for make in CROWD]):
-            town.stop.wait(seconds)
-        assert town.errors == []
-        party = Party(connection)
-        party.plan()
-        drain(party)
+        with at_once(dsn, record, [(make, Random(random.random())) for make in CROWD]):
+            record.stop.wait(seconds)
+        assert record.errors == []
+        session = Session(connection)
+        session.plan()
+        drain(session)
         endings = dict(
             connection.execute("select job, sum(endings)::int from witness group by job").fetchall()
         )
-        assert {job: endings.get(job, 0) for job in town.asked if endings.get(job, 0) != 1} == {}
-        assert set(endings) == town.asked, "somebody's rolled back job ran"
+        assert {job: endings.get(job, 0) for job in record.asked if endings.get(job, 0) != 1} == {}
+        assert set(endings) == record.asked, "somebody's rolled back job ran"
         assert flaws(connection) == {}
-        assert max(town.settled.values()) == 1
+        assert max(record.settled.values()) == 1
         counted = "select runs from holdfast.tally union all select runs from holdfast.counter"
         ran = scalar(connection, "select sum(runs) from witness")
         assert scalar(connection, f"select sum(runs) from ({counted}) c") == ran
         query = "select deadlocks from pg_stat_database where datname = current_database()"
         assert scalar(connection, query) == 0
-    assert len(town.asked) > 100
-    assert town.done["truncate"] > 0, "the ring was turned and emptied meanwhile"
+    assert len(record.asked) > 100
+    assert record.done["truncate"] > 0, "the ring was turned and emptied meanwhile"

@@ -6,37 +6,37 @@ import pytest
 
 from holdfast.storage import chores, workers
 from storage.interleaving.prepared_jobs import MINUTE, SECOND, blocking_ready
-from storage.interleaving.stepped_sessions import Story
+from storage.interleaving.stepped_sessions import Sessions
 from support.engine import SCHEMA
 
 
 @pytest.mark.requirement("S3.1")
-def test_of_two_that_stand_for_the_first_election_at_once_one_leads(story: Story) -> None:
-    one, two = story.parties(2)
+def test_of_two_that_stand_for_the_first_election_at_once_one_leads(sessions: Sessions) -> None:
+    one, two = sessions.open_many(2)
     ann, bob = one.worker(), two.worker()
     one.begin()
     assert one.lead(ann) == 1
-    second = story.starts(two, lambda: two.lead(bob)).waits_for(one)
+    second = sessions.start(two, lambda: two.lead(bob)).waits_for(one)
     one.commit()
     assert second.answer() is None
     assert one.lead(ann) == 1, "stays leader in the same term"
 
 
 @pytest.mark.requirement("S3.1")
-def test_the_second_leads_when_the_election_of_the_first_is_rolled_back(story: Story) -> None:
-    one, two = story.parties(2)
+def test_the_second_leads_when_the_election_of_the_first_is_rolled_back(sessions: Sessions) -> None:
+    one, two = sessions.open_many(2)
     ann, bob = one.worker(), two.worker()
     one.begin()
     assert one.lead(ann) == 1
-    second = story.starts(two, lambda: two.lead(bob)).waits_for(one)
+    second = sessions.start(two, lambda: two.lead(bob)).waits_for(one)
     one.rollback()
     assert second.answer() == 1
     assert one.lead(ann) is None
 
 
 @pytest.mark.requirement("S3.1")
-def test_a_frozen_leader_is_replaced_after_ten_seconds_on_the_databases_clock(story: Story) -> None:
-    frozen, other = story.parties(2)
+def test_a_frozen_leader_is_replaced_after_ten_seconds_on_the_databases_clock(sessions: Sessions) -> None:
+    frozen, other = sessions.open_many(2)
     ann, bob = frozen.worker(), other.worker()
     assert frozen.lead(ann) == 1
     other.pass_time(workers.LEAD - timedelta(milliseconds=1))
@@ -52,16 +52,16 @@ def test_a_frozen_leader_is_replaced_after_ten_seconds_on_the_databases_clock(st
 @pytest.mark.requirement("S3.1")
 @pytest.mark.parametrize("is_kept", [True, False])
 def test_a_successor_waits_for_a_renewal_under_way_and_leads_only_if_it_fails(
-    story: Story, is_kept: bool
+    sessions: Sessions, is_kept: bool
 ) -> None:
-    one, two = story.parties(2)
+    one, two = sessions.open_many(2)
     ann, bob = one.worker(), two.worker()
     assert one.lead(ann) == 1
-    for party in (one, two):
-        party.pass_time(workers.LEAD)
+    for session in (one, two):
+        session.pass_time(workers.LEAD)
     one.begin()
     assert one.lead(ann) == 1
-    second = story.starts(two, lambda: two.lead(bob)).waits_for(one)
+    second = sessions.start(two, lambda: two.lead(bob)).waits_for(one)
     if is_kept:
         one.commit()
         assert second.answer() is None
@@ -70,27 +70,29 @@ def test_a_successor_waits_for_a_renewal_under_way_and_leads_only_if_it_fails(
         assert second.answer() == 2
 
 
-def test_of_two_successors_of_a_frozen_leader_one_leads(story: Story) -> None:
-    frozen, one, two = story.parties(3)
+def test_of_two_successors_of_a_frozen_leader_one_leads(sessions: Sessions) -> None:
+    frozen, one, two = sessions.open_many(3)
     assert frozen.lead(frozen.worker()) == 1
     ann, bob = one.worker(), two.worker()
-    for party in (one, two):
-        party.pass_time(MINUTE)
+    for session in (one, two):
+        session.pass_time(MINUTE)
     one.begin()
     assert one.lead(ann) == 2
-    second = story.starts(two, lambda: two.lead(bob)).waits_for(one)
+    second = sessions.start(two, lambda: two.lead(bob)).waits_for(one)
     one.commit()
     assert second.answer() is None
 
 
-def test_a_leader_that_steps_down_too_late_does_not_take_the_lead_from_its_successor(story: Story) -> None:
-    one, two = story.parties(2)
+def test_a_leader_that_steps_down_too_late_does_not_take_the_lead_from_its_successor(
+    sessions: Sessions,
+) -> None:
+    one, two = sessions.open_many(2)
     ann, bob = one.worker(), two.worker()
     assert one.lead(ann) == 1
     two.pass_time(MINUTE)
     two.begin()
     assert two.lead(bob) == 2
-    goodbye = story.starts(one, lambda: one.run(workers.step_down(SCHEMA, worker=ann, now=one.now)))
+    goodbye = sessions.start(one, lambda: one.run(workers.step_down(SCHEMA, worker=ann, now=one.now)))
     goodbye.waits_for(two)
     two.commit()
     assert goodbye.answer() == []
@@ -98,11 +100,11 @@ def test_a_leader_that_steps_down_too_late_does_not_take_the_lead_from_its_succe
 
 
 @pytest.mark.requirement("S3.6")
-def test_two_promotes_at_once_move_each_job_once(story: Story) -> None:
-    one, two = story.parties(2)
+def test_two_promotes_at_once_move_each_job_once(sessions: Sessions) -> None:
+    one, two = sessions.open_many(2)
     jobs = [one.enqueue(delay=SECOND) for _ in range(4)]
-    for party in (one, two):
-        party.pass_time(MINUTE)
+    for session in (one, two):
+        session.pass_time(MINUTE)
     one.begin()
     assert one.promote(limit=2) == 2
     assert two.promote() == 2
@@ -112,26 +114,26 @@ def test_two_promotes_at_once_move_each_job_once(story: Story) -> None:
 
 
 @pytest.mark.requirement("S3.6")
-def test_a_promote_that_began_before_another_one_ended_moves_only_what_is_left(story: Story) -> None:
-    one, two, mark = story.parties(3)
+def test_a_promote_that_began_before_another_one_ended_moves_only_what_is_left(sessions: Sessions) -> None:
+    one, two, mark = sessions.open_many(3)
     first, second, third = (one.enqueue(delay=SECOND * n) for n in (1, 2, 3))
-    for party in (one, two):
-        party.pass_time(MINUTE)
+    for session in (one, two):
+        session.pass_time(MINUTE)
     with blocking_ready(mark, first):
-        slow = story.starts(one, one.promote).waits_for(mark)
+        slow = sessions.start(one, one.promote).waits_for(mark)
         assert two.promote(limit=1) == 1
         assert two.state(second) == "ready"
     assert slow.answer() == 2
     assert [two.state(job) for job in (first, third)] == ["ready"] * 2
 
 
-def test_a_job_reprioritised_while_a_promote_is_under_way_gets_its_new_priority(story: Story) -> None:
+def test_a_job_reprioritised_while_a_promote_is_under_way_gets_its_new_priority(sessions: Sessions) -> None:
     """The promote began before: it must not put the job into ready with the priority it saw then."""
-    leader, operator, mark = story.parties(3)
+    leader, operator, mark = sessions.open_many(3)
     first, second = leader.enqueue(delay=SECOND), leader.enqueue(delay=SECOND * 2)
     leader.pass_time(MINUTE)
     with blocking_ready(mark, first):
-        promote = story.starts(leader, leader.promote).waits_for(mark)
+        promote = sessions.start(leader, leader.promote).waits_for(mark)
         assert operator.reprioritise(first, 0) == "busy"
         assert operator.reprioritise(second, 0) == "changed"
     assert promote.answer() == 1
@@ -141,8 +143,8 @@ def test_a_job_reprioritised_while_a_promote_is_under_way_gets_its_new_priority(
     assert (found.state, found.priority) == ("ready", 0)
 
 
-def test_a_cancel_and_a_promote_of_one_job_have_one_winner(story: Story) -> None:
-    leader, operator = story.parties(2)
+def test_a_cancel_and_a_promote_of_one_job_have_one_winner(sessions: Sessions) -> None:
+    leader, operator = sessions.open_many(2)
     job = leader.enqueue(delay=SECOND)
     leader.pass_time(MINUTE)
     leader.begin()
@@ -159,12 +161,12 @@ def test_a_cancel_and_a_promote_of_one_job_have_one_winner(story: Story) -> None
 
 @pytest.mark.requirement("S3.6")
 @pytest.mark.parametrize("is_scheduled", [True, False])
-def test_two_expiries_at_once_end_each_job_once(story: Story, is_scheduled: bool) -> None:
-    one, two = story.parties(2)
+def test_two_expiries_at_once_end_each_job_once(sessions: Sessions, is_scheduled: bool) -> None:
+    one, two = sessions.open_many(2)
     delay = SECOND if is_scheduled else None
     job = one.enqueue(delay=delay, deadline_in=MINUTE)
-    for party in (one, two):
-        party.pass_time(2 * MINUTE)
+    for session in (one, two):
+        session.pass_time(2 * MINUTE)
     one.begin()
     assert one.expire() == 1
     assert two.expire() == 0
@@ -175,24 +177,24 @@ def test_two_expiries_at_once_end_each_job_once(story: Story, is_scheduled: bool
 
 
 @pytest.mark.requirement("S3.6")
-def test_two_foldings_at_once_count_each_run_once(story: Story) -> None:
-    one, two = story.parties(2)
+def test_two_foldings_at_once_count_each_run_once(sessions: Sessions) -> None:
+    one, two = sessions.open_many(2)
     for _ in range(3):
         assert one.cancel(one.enqueue()) == "cancelled"
     one.begin()
     assert one.one(chores.fold(SCHEMA, limit=2)).folded == 2
-    rest = story.starts(two, lambda: two.one(chores.fold(SCHEMA))).waits_for(one)
+    rest = sessions.start(two, lambda: two.one(chores.fold(SCHEMA))).waits_for(one)
     one.commit()
     assert rest.answer().folded == 1
     assert two.connection.execute("select sum(runs) from holdfast.counter").fetchone() == (3,)
 
 
 @pytest.mark.requirement("S3.6")
-def test_two_that_mark_at_once_mark_each_worker_once(story: Story) -> None:
-    one, two = story.parties(2)
+def test_two_that_mark_at_once_mark_each_worker_once(sessions: Sessions) -> None:
+    one, two = sessions.open_many(2)
     worker = one.worker()
-    for party in (one, two):
-        party.pass_time(MINUTE)
+    for session in (one, two):
+        session.pass_time(MINUTE)
     one.begin()
     assert one.mark_lost() == [worker]
     assert two.mark_lost() == []

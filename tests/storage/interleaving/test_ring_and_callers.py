@@ -7,14 +7,14 @@ from holdfast.errors import Conflict
 from holdfast.postgres.translate import translate
 from holdfast.storage import runs
 from storage.interleaving.prepared_jobs import blocking_ids
-from storage.interleaving.session import Party
-from storage.interleaving.stepped_sessions import Story
+from storage.interleaving.session import Session
+from storage.interleaving.stepped_sessions import Sessions
 from support.engine import SCHEMA
 
 STRICT = ["repeatable read", "serializable"]
 
 
-def refused(leader: Party, segment: int) -> bool:
+def refused(leader: Session, segment: int) -> bool:
     """Whether a truncate is turned away at once, as a conflict that may be tried again."""
     try:
         leader.truncate(segment)
@@ -23,14 +23,14 @@ def refused(leader: Party, segment: int) -> bool:
     return False
 
 
-def looking_back(caller: Party, isolation: str) -> None:
+def looking_back(caller: Session, isolation: str) -> None:
     """Take the snapshot, and with it the ring as it is now."""
     caller.begin(isolation)
     caller.execute("select from holdfast.ring")
 
 
-def test_an_insert_in_flight_keeps_its_segment_from_being_truncated(story: Story) -> None:
-    caller, leader, worker_side = story.caller(), story.party(), story.party()
+def test_an_insert_in_flight_keeps_its_segment_from_being_truncated(sessions: Sessions) -> None:
+    caller, leader, worker_side = sessions.open_as_caller(), sessions.open(), sessions.open()
     worker = worker_side.worker()
     caller.begin()
     job = caller.enqueue()
@@ -43,8 +43,8 @@ def test_an_insert_in_flight_keeps_its_segment_from_being_truncated(story: Story
     assert [row.job for row in worker_side.claim(worker)] == [job]
 
 
-def test_an_insert_that_is_rolled_back_leaves_its_segment_to_be_truncated(story: Story) -> None:
-    caller, leader = story.caller(), story.party()
+def test_an_insert_that_is_rolled_back_leaves_its_segment_to_be_truncated(sessions: Sessions) -> None:
+    caller, leader = sessions.open_as_caller(), sessions.open()
     caller.begin()
     job = caller.enqueue()
     assert leader.turn(1)
@@ -56,8 +56,10 @@ def test_an_insert_that_is_rolled_back_leaves_its_segment_to_be_truncated(story:
 
 
 @pytest.mark.parametrize("isolation", STRICT)
-def test_a_caller_with_an_old_snapshot_may_insert_into_a_closed_segment(story: Story, isolation: str) -> None:
-    caller, leader, worker_side = story.caller(), story.party(), story.party()
+def test_a_caller_with_an_old_snapshot_may_insert_into_a_closed_segment(
+    sessions: Sessions, isolation: str
+) -> None:
+    caller, leader, worker_side = sessions.open_as_caller(), sessions.open(), sessions.open()
     worker = worker_side.worker()
     looking_back(caller, isolation)
     assert leader.turn(1)
@@ -74,9 +76,9 @@ def test_a_caller_with_an_old_snapshot_may_insert_into_a_closed_segment(story: S
 
 @pytest.mark.parametrize("isolation", STRICT)
 def test_a_caller_with_an_old_snapshot_may_insert_into_a_segment_that_was_truncated_since(
-    story: Story, isolation: str
+    sessions: Sessions, isolation: str
 ) -> None:
-    caller, leader, worker_side = story.caller(), story.party(), story.party()
+    caller, leader, worker_side = sessions.open_as_caller(), sessions.open(), sessions.open()
     worker = worker_side.worker()
     looking_back(caller, isolation)
     assert leader.turn(1)
@@ -91,12 +93,12 @@ def test_a_caller_with_an_old_snapshot_may_insert_into_a_segment_that_was_trunca
 
 
 def test_an_enqueue_stopped_between_its_snapshot_and_its_insert_survives_turn_and_truncate(
-    story: Story,
+    sessions: Sessions,
 ) -> None:
-    caller, leader, worker_side = story.caller(), story.party(), story.party()
-    mark, worker = story.party(), worker_side.worker()
+    caller, leader, worker_side = sessions.open_as_caller(), sessions.open(), sessions.open()
+    mark, worker = sessions.open(), worker_side.worker()
     with blocking_ids(mark):
-        enqueue = story.starts(caller, caller.enqueue).waits_for(mark)
+        enqueue = sessions.start(caller, caller.enqueue).waits_for(mark)
         assert leader.turn(1)
         assert leader.close(0)
         assert leader.truncate(0) is True
@@ -106,15 +108,15 @@ def test_an_enqueue_stopped_between_its_snapshot_and_its_insert_survives_turn_an
     assert [row.job for row in worker_side.claim(worker)] == [job]
 
 
-def test_an_insert_waits_for_the_truncate_of_its_segment_and_is_there_afterwards(story: Story) -> None:
-    caller, leader, worker_side = story.caller(), story.party(), story.party()
+def test_an_insert_waits_for_the_truncate_of_its_segment_and_is_there_afterwards(sessions: Sessions) -> None:
+    caller, leader, worker_side = sessions.open_as_caller(), sessions.open(), sessions.open()
     worker = worker_side.worker()
     looking_back(caller, "repeatable read")
     assert leader.turn(1)
     assert leader.close(0)
     leader.begin()
     assert leader.truncate(0) is True
-    enqueue = story.starts(caller, caller.enqueue).waits_for(leader)
+    enqueue = sessions.start(caller, caller.enqueue).waits_for(leader)
     leader.commit()
     leader.reopen(0)
     job = enqueue.answer()
@@ -122,8 +124,8 @@ def test_an_insert_waits_for_the_truncate_of_its_segment_and_is_there_afterwards
     assert [row.job for row in worker_side.claim(worker)] == [job]
 
 
-def test_a_turn_does_not_wait_for_a_caller_and_a_caller_does_not_wait_for_a_turn(story: Story) -> None:
-    caller, leader = story.caller(), story.party()
+def test_a_turn_does_not_wait_for_a_caller_and_a_caller_does_not_wait_for_a_turn(sessions: Sessions) -> None:
+    caller, leader = sessions.open_as_caller(), sessions.open()
     caller.begin()
     before = caller.enqueue()
     leader.begin()
@@ -135,8 +137,8 @@ def test_a_turn_does_not_wait_for_a_caller_and_a_caller_does_not_wait_for_a_turn
     assert [caller.segment(job) for job in (before, during, after)] == [0, 0, 1]
 
 
-def test_claims_do_not_wait_for_a_truncate_once_they_leave_the_segment_out(story: Story) -> None:
-    leader, worker_side = story.parties(2)
+def test_claims_do_not_wait_for_a_truncate_once_they_leave_the_segment_out(sessions: Sessions) -> None:
+    leader, worker_side = sessions.open_many(2)
     worker = worker_side.worker()
     assert leader.turn(1)
     job = worker_side.enqueue()
@@ -147,15 +149,17 @@ def test_claims_do_not_wait_for_a_truncate_once_they_leave_the_segment_out(story
     leader.commit()
 
 
-def test_a_claim_with_an_old_list_waits_for_the_truncate_and_learns_of_the_new_list(story: Story) -> None:
-    leader, worker_side = story.parties(2)
+def test_a_claim_with_an_old_list_waits_for_the_truncate_and_learns_of_the_new_list(
+    sessions: Sessions,
+) -> None:
+    leader, worker_side = sessions.open_many(2)
     worker = worker_side.worker()
     assert leader.turn(1)
     job = worker_side.enqueue()
     assert leader.close(0)
     leader.begin()
     assert leader.truncate(0) is True
-    claim = story.starts(
+    claim = sessions.start(
         worker_side,
         lambda: worker_side.run(
             runs.claim(SCHEMA, worker=worker, queue="default", kinds=("mail",), limit=10, now=worker_side.now)
@@ -166,9 +170,9 @@ def test_a_claim_with_an_old_list_waits_for_the_truncate_and_learns_of_the_new_l
 
 
 def test_a_claim_with_an_old_list_keeps_a_segment_from_being_truncated_and_takes_from_it(
-    story: Story,
+    sessions: Sessions,
 ) -> None:
-    leader, worker_side = story.parties(2)
+    leader, worker_side = sessions.open_many(2)
     worker, job = worker_side.worker(), worker_side.enqueue()
     assert leader.turn(1)
     assert leader.close(0)
@@ -182,8 +186,10 @@ def test_a_claim_with_an_old_list_keeps_a_segment_from_being_truncated_and_takes
     assert [row.job for row in worker_side.claim(worker)] == [job]
 
 
-def test_a_claim_that_still_leaves_out_a_reopened_segment_misses_its_jobs_only_once(story: Story) -> None:
-    leader, worker_side = story.parties(2)
+def test_a_claim_that_still_leaves_out_a_reopened_segment_misses_its_jobs_only_once(
+    sessions: Sessions,
+) -> None:
+    leader, worker_side = sessions.open_many(2)
     worker = worker_side.worker()
     assert leader.turn(1)
     assert leader.close(2)

@@ -6,22 +6,22 @@ import pytest
 from holdfast.domain.job import Policy
 from holdfast.storage import operators, ring
 from storage.interleaving.prepared_jobs import MINUTE
-from storage.interleaving.session import Party
-from storage.interleaving.stepped_sessions import Story
+from storage.interleaving.session import Session
+from storage.interleaving.stepped_sessions import Sessions
 from support.engine import SCHEMA
 
 
-def version(party: Party) -> int:
-    return party.one(ring.look_at_ring(SCHEMA, now=party.now)).version
+def version(session: Session) -> int:
+    return session.one(ring.look_at_ring(SCHEMA, now=session.now)).version
 
 
 @pytest.mark.requirement("S3.6")
-def test_of_two_turns_at_once_one_counts(story: Story) -> None:
-    one, two = story.parties(2)
+def test_of_two_turns_at_once_one_counts(sessions: Sessions) -> None:
+    one, two = sessions.open_many(2)
     seen = version(one)
     one.begin()
     assert len(one.run(ring.turn(SCHEMA, to=1, version=seen, now=one.now))) == 1
-    late = story.starts(two, lambda: two.run(ring.turn(SCHEMA, to=2, version=seen, now=two.now)))
+    late = sessions.start(two, lambda: two.run(ring.turn(SCHEMA, to=2, version=seen, now=two.now)))
     late.waits_for(one)
     one.commit()
     assert late.answer() == []
@@ -29,13 +29,13 @@ def test_of_two_turns_at_once_one_counts(story: Story) -> None:
 
 
 @pytest.mark.requirement("S3.6")
-def test_of_a_turn_and_a_close_of_one_segment_one_counts(story: Story) -> None:
+def test_of_a_turn_and_a_close_of_one_segment_one_counts(sessions: Sessions) -> None:
     """Closed and current at once would hide new jobs from the claims."""
-    one, two = story.parties(2)
+    one, two = sessions.open_many(2)
     seen = version(one)
     one.begin()
     assert len(one.run(ring.close(SCHEMA, segment=2, version=seen, now=one.now))) == 1
-    late = story.starts(two, lambda: two.run(ring.turn(SCHEMA, to=2, version=seen, now=two.now)))
+    late = sessions.start(two, lambda: two.run(ring.turn(SCHEMA, to=2, version=seen, now=two.now)))
     late.waits_for(one)
     one.commit()
     assert late.answer() == []
@@ -46,8 +46,8 @@ def test_of_a_turn_and_a_close_of_one_segment_one_counts(story: Story) -> None:
 
 
 @pytest.mark.requirement("S3.6")
-def test_of_two_truncates_at_once_one_is_turned_away(story: Story) -> None:
-    one, two = story.parties(2)
+def test_of_two_truncates_at_once_one_is_turned_away(sessions: Sessions) -> None:
+    one, two = sessions.open_many(2)
     assert one.turn(1)
     assert one.close(0)
     one.begin()
@@ -58,30 +58,30 @@ def test_of_two_truncates_at_once_one_is_turned_away(story: Story) -> None:
     assert two.truncate(0) is True
 
 
-def test_a_turn_waits_for_a_truncate_and_does_not_take_its_segment(story: Story) -> None:
-    one, two = story.parties(2)
+def test_a_turn_waits_for_a_truncate_and_does_not_take_its_segment(sessions: Sessions) -> None:
+    one, two = sessions.open_many(2)
     assert one.turn(1)
     assert one.close(0)
     seen = version(one)
     one.begin()
     assert one.truncate(0) is True
     assert two.run(ring.turn(SCHEMA, to=0, version=seen, now=two.now)) == []
-    turn = story.starts(two, lambda: two.run(ring.turn(SCHEMA, to=2, version=seen, now=two.now)))
+    turn = sessions.start(two, lambda: two.run(ring.turn(SCHEMA, to=2, version=seen, now=two.now)))
     turn.waits_for(one)
     one.commit()
     assert len(turn.answer()) == 1
 
 
-def test_a_segment_that_a_late_leader_reopened_is_not_truncated(story: Story) -> None:
-    one, two = story.parties(2)
+def test_a_segment_that_a_late_leader_reopened_is_not_truncated(sessions: Sessions) -> None:
+    one, two = sessions.open_many(2)
     assert one.turn(1)
     assert one.close(0)
     two.reopen(0)
     assert one.truncate(0) is False
 
 
-def test_a_leader_that_comes_back_after_its_closing_ran_out_truncates_nothing(story: Story) -> None:
-    frozen, other = story.parties(2)
+def test_a_leader_that_comes_back_after_its_closing_ran_out_truncates_nothing(sessions: Sessions) -> None:
+    frozen, other = sessions.open_many(2)
     job = frozen.enqueue()
     assert frozen.turn(1)
     assert frozen.close(0)
@@ -92,8 +92,8 @@ def test_a_leader_that_comes_back_after_its_closing_ran_out_truncates_nothing(st
 
 
 @pytest.mark.requirement("S3.6")
-def test_two_gatherings_at_once_move_each_job_once(story: Story) -> None:
-    one, two = story.parties(2)
+def test_two_gatherings_at_once_move_each_job_once(sessions: Sessions) -> None:
+    one, two = sessions.open_many(2)
     jobs = [one.enqueue() for _ in range(3)]
     assert one.turn(1)
     one.begin()
@@ -104,8 +104,8 @@ def test_two_gatherings_at_once_move_each_job_once(story: Story) -> None:
     assert [two.segment(job) for job in jobs] == [1, 1, 1]
 
 
-def test_a_gathering_steps_over_a_claim_and_a_claim_over_a_gathering(story: Story) -> None:
-    leader, worker_side = story.parties(2)
+def test_a_gathering_steps_over_a_claim_and_a_claim_over_a_gathering(sessions: Sessions) -> None:
+    leader, worker_side = sessions.open_many(2)
     worker = worker_side.worker()
     first, second = worker_side.enqueue(), worker_side.enqueue()
     assert leader.turn(1)
@@ -120,31 +120,31 @@ def test_a_gathering_steps_over_a_claim_and_a_claim_over_a_gathering(story: Stor
     assert leader.gather(0) == 0
 
 
-def test_a_claim_that_began_before_a_gathering_leaves_the_moved_job_to_the_next(story: Story) -> None:
-    leader, worker_side, mark = story.parties(3)
+def test_a_claim_that_began_before_a_gathering_leaves_the_moved_job_to_the_next(sessions: Sessions) -> None:
+    leader, worker_side, mark = sessions.open_many(3)
     worker, job = worker_side.worker(), worker_side.enqueue()
     assert leader.turn(1)
     with mark.holding("select from holdfast.worker where id = %s for update", worker):
-        claim = story.starts(worker_side, lambda: worker_side.claim(worker)).waits_for(mark)
+        claim = sessions.start(worker_side, lambda: worker_side.claim(worker)).waits_for(mark)
         assert leader.gather(0) == 1
     assert claim.answer() == []
     assert [row.job for row in worker_side.claim(worker)] == [job]
 
 
-def paused(story: Story) -> tuple[Party, Party, int, int]:
+def paused(sessions: Sessions) -> tuple[Session, Session, int, int]:
     """A queue on hold with one job: the leader, the worker's side, its worker and the job."""
-    leader, worker_side = story.parties(2)
+    leader, worker_side = sessions.open_many(2)
     worker, job = worker_side.worker(), worker_side.enqueue()
     leader.run(operators.pause(SCHEMA, queue="default", now=leader.now))
     return leader, worker_side, worker, job
 
 
-def resume(party: Party) -> None:
-    party.run(operators.resume(SCHEMA, queue="default", now=party.now))
+def resume(session: Session) -> None:
+    session.run(operators.resume(SCHEMA, queue="default", now=session.now))
 
 
-def test_a_parking_steps_over_a_claim_and_a_claim_over_a_parking(story: Story) -> None:
-    leader, worker_side, worker, job = paused(story)
+def test_a_parking_steps_over_a_claim_and_a_claim_over_a_parking(sessions: Sessions) -> None:
+    leader, worker_side, worker, job = paused(sessions)
     resume(worker_side)
     worker_side.begin()
     assert len(worker_side.claim(worker)) == 1
@@ -162,8 +162,8 @@ def test_a_parking_steps_over_a_claim_and_a_claim_over_a_parking(story: Story) -
 
 
 @pytest.mark.requirement("S3.6")
-def test_two_leaders_parking_and_unparking_at_once_move_each_job_once(story: Story) -> None:
-    leader, other, _, job = paused(story)
+def test_two_leaders_parking_and_unparking_at_once_move_each_job_once(sessions: Sessions) -> None:
+    leader, other, _, job = paused(sessions)
     leader.begin()
     assert leader.park(0) == 1
     assert other.park(0) == 0
@@ -177,8 +177,10 @@ def test_two_leaders_parking_and_unparking_at_once_move_each_job_once(story: Sto
     assert other.segment(job) == 0
 
 
-def test_a_job_parked_for_a_kind_that_a_worker_brings_at_that_moment_is_brought_back(story: Story) -> None:
-    leader, worker_side = story.parties(2)
+def test_a_job_parked_for_a_kind_that_a_worker_brings_at_that_moment_is_brought_back(
+    sessions: Sessions,
+) -> None:
+    leader, worker_side = sessions.open_many(2)
     leader.worker(kinds=("other",))
     job = worker_side.enqueue(Policy("mail"))
     leader.begin()
@@ -192,9 +194,9 @@ def test_a_job_parked_for_a_kind_that_a_worker_brings_at_that_moment_is_brought_
 
 @pytest.mark.parametrize("is_parking", [True, False])
 def test_a_cancel_that_meets_a_move_to_or_from_the_parked_says_busy_and_then_ends_the_job(
-    story: Story, is_parking: bool
+    sessions: Sessions, is_parking: bool
 ) -> None:
-    leader, operator, _, job = paused(story)
+    leader, operator, _, job = paused(sessions)
     if not is_parking:
         assert leader.park(0) == 1
         resume(leader)
@@ -208,9 +210,9 @@ def test_a_cancel_that_meets_a_move_to_or_from_the_parked_says_busy_and_then_end
 
 @pytest.mark.parametrize("is_parking", [True, False])
 def test_a_move_to_or_from_the_parked_steps_over_a_job_that_is_being_cancelled(
-    story: Story, is_parking: bool
+    sessions: Sessions, is_parking: bool
 ) -> None:
-    leader, operator, _, job = paused(story)
+    leader, operator, _, job = paused(sessions)
     if not is_parking:
         assert leader.park(0) == 1
         resume(leader)

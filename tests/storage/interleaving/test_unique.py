@@ -10,12 +10,12 @@ from holdfast.domain.job import NewJob, Policy
 from holdfast.errors import DuplicateJob
 from holdfast.storage import jobs, operators
 from storage.interleaving.prepared_jobs import blocking_ids, dead
-from storage.interleaving.session import Party
-from storage.interleaving.stepped_sessions import Story
+from storage.interleaving.session import Session
+from storage.interleaving.stepped_sessions import Sessions
 from support.engine import SCHEMA
 
 
-def through_sql(caller: Party) -> int:
+def through_sql(caller: Session) -> int:
     """As a trigger or another language does."""
     query = "select holdfast.enqueue('mail', unique_key => 'invoice 7')"
     [(job,)] = caller.connection.execute(query).fetchall()
@@ -23,7 +23,7 @@ def through_sql(caller: Party) -> int:
     return job
 
 
-def through_python(caller: Party) -> int:
+def through_python(caller: Session) -> int:
     return caller.unique("invoice 7").job
 
 
@@ -33,12 +33,12 @@ WAYS = [through_python, through_sql]
 @pytest.mark.requirement("S2.11", "S0.3", "S0.6")
 @pytest.mark.parametrize("way", WAYS)
 def test_an_enqueue_that_waited_for_the_same_key_is_given_the_job_that_was_committed(
-    story: Story, way: Callable[[Party], int]
+    sessions: Sessions, way: Callable[[Session], int]
 ) -> None:
-    one, two = story.caller(), story.caller()
+    one, two = sessions.open_as_caller(), sessions.open_as_caller()
     one.begin()
     first = way(one)
-    second = story.starts(two, lambda: way(two)).waits_for(one)
+    second = sessions.start(two, lambda: way(two)).waits_for(one)
     one.commit()
     assert second.answer() == first
     assert one.state(first) == "ready"
@@ -47,12 +47,12 @@ def test_an_enqueue_that_waited_for_the_same_key_is_given_the_job_that_was_commi
 @pytest.mark.requirement("S2.11")
 @pytest.mark.parametrize("way", WAYS)
 def test_an_enqueue_that_waited_for_the_same_key_is_new_when_the_first_is_rolled_back(
-    story: Story, way: Callable[[Party], int]
+    sessions: Sessions, way: Callable[[Session], int]
 ) -> None:
-    one, two = story.caller(), story.caller()
+    one, two = sessions.open_as_caller(), sessions.open_as_caller()
     one.begin()
     first = way(one)
-    second = story.starts(two, lambda: way(two)).waits_for(one)
+    second = sessions.start(two, lambda: way(two)).waits_for(one)
     one.rollback()
     assert second.answer() != first
     assert one.find(first) is None
@@ -60,11 +60,11 @@ def test_an_enqueue_that_waited_for_the_same_key_is_new_when_the_first_is_rolled
 
 
 @pytest.mark.requirement("S0.3", "S0.6")
-def test_of_several_waiting_enqueues_one_wins_and_the_others_get_its_job(story: Story) -> None:
-    one, *others = [story.caller() for _ in range(4)]
+def test_of_several_waiting_enqueues_one_wins_and_the_others_get_its_job(sessions: Sessions) -> None:
+    one, *others = [sessions.open_as_caller() for _ in range(4)]
     one.begin()
     one.unique("invoice 7")
-    waiting = [story.starts(other, partial(through_python, other)) for other in others]
+    waiting = [sessions.start(other, partial(through_python, other)) for other in others]
     for enqueue in waiting:
         enqueue.waits()
     one.rollback()
@@ -74,11 +74,11 @@ def test_of_several_waiting_enqueues_one_wins_and_the_others_get_its_job(story: 
 
 
 @pytest.mark.requirement("S2.11")
-def test_an_enqueue_that_must_be_the_first_is_refused_after_it_waited(story: Story) -> None:
-    one, two = story.caller(), story.caller()
+def test_an_enqueue_that_must_be_the_first_is_refused_after_it_waited(sessions: Sessions) -> None:
+    one, two = sessions.open_as_caller(), sessions.open_as_caller()
     one.begin()
     first = one.unique("invoice 7")
-    second = story.starts(two, lambda: two.unique("invoice 7", on_conflict="raise")).waits_for(one)
+    second = sessions.start(two, lambda: two.unique("invoice 7", on_conflict="raise")).waits_for(one)
     one.commit()
     with pytest.raises(DuplicateJob) as refused:
         second.answer()
@@ -88,10 +88,10 @@ def test_an_enqueue_that_must_be_the_first_is_refused_after_it_waited(story: Sto
 @pytest.mark.requirement("S2.11")
 @pytest.mark.parametrize("isolation", ["repeatable read", "serializable"])
 def test_a_caller_with_a_stricter_isolation_level_fails_on_a_key_that_came_after_his_snapshot(
-    story: Story, isolation: str
+    sessions: Sessions, isolation: str
 ) -> None:
     """The serialization failure is his: he asked not to see what others do, and it cannot be ignored."""
-    one, two = story.caller(), story.caller()
+    one, two = sessions.open_as_caller(), sessions.open_as_caller()
     two.begin(isolation)
     two.find(1)
     first = one.unique("invoice 7")
@@ -101,47 +101,51 @@ def test_a_caller_with_a_stricter_isolation_level_fails_on_a_key_that_came_after
     assert two.unique("invoice 7") == (first.job, False)
 
 
-def test_a_caller_in_repeatable_read_is_given_a_job_that_he_can_see(story: Story) -> None:
-    one, two = story.caller(), story.caller()
+def test_a_caller_in_repeatable_read_is_given_a_job_that_he_can_see(sessions: Sessions) -> None:
+    one, two = sessions.open_as_caller(), sessions.open_as_caller()
     first = one.unique("invoice 7")
     two.begin("repeatable read")
     assert two.unique("invoice 7") == (first.job, False)
     two.commit()
 
 
-def test_batches_with_the_same_keys_in_another_order_wait_for_each_other_and_never_both(story: Story) -> None:
+def test_batches_with_the_same_keys_in_another_order_wait_for_each_other_and_never_both(
+    sessions: Sessions,
+) -> None:
     """Keys are taken in order, whatever the order of the batch: otherwise this is a deadlock."""
-    one, two, mark = story.caller(), story.caller(), story.party()
+    one, two, mark = sessions.open_as_caller(), sessions.open_as_caller(), sessions.open()
 
-    def batch(caller: Party, *keys: str) -> list[jobs.Enqueued]:
+    def batch(caller: Session, *keys: str) -> list[jobs.Enqueued]:
         new = [NewJob(Policy("mail"), unique_key=key) for key in keys]
         return caller.run(jobs.enqueue(SCHEMA, new, notify=True))
 
     with mark.holding("insert into holdfast.unique_key (queue, key, job) values ('default', 'b', 0)"):
-        first = story.starts(one, lambda: batch(one, "a", "b")).waits_for(mark)
-        second = story.starts(two, lambda: batch(two, "b", "a")).waits_for(one)
+        first = sessions.start(one, lambda: batch(one, "a", "b")).waits_for(mark)
+        second = sessions.start(two, lambda: batch(two, "b", "a")).waits_for(one)
     [a, b] = first.answer()
     assert second.answer() == [(b.job, False), (a.job, False)]
 
 
-def test_a_key_left_behind_is_taken_over_by_one_of_two(story: Story) -> None:
-    one, two, party = story.caller(), story.caller(), story.party()
-    party.execute("insert into holdfast.unique_key (queue, key, job) values ('default', 'invoice 7', 999)")
+def test_a_key_left_behind_is_taken_over_by_one_of_two(sessions: Sessions) -> None:
+    one, two, session = sessions.open_as_caller(), sessions.open_as_caller(), sessions.open()
+    session.execute("insert into holdfast.unique_key (queue, key, job) values ('default', 'invoice 7', 999)")
     one.begin()
     first = one.unique("invoice 7")
-    second = story.starts(two, lambda: two.unique("invoice 7")).waits_for(one)
+    second = sessions.start(two, lambda: two.unique("invoice 7")).waits_for(one)
     one.commit()
     assert first.is_new
     assert second.answer() == (first.job, False)
 
 
-def test_an_enqueue_that_began_before_the_key_was_taken_over_respects_the_new_holder(story: Story) -> None:
+def test_an_enqueue_that_began_before_the_key_was_taken_over_respects_the_new_holder(
+    sessions: Sessions,
+) -> None:
     """It saw the key of a job that is gone; by the time it gets there, the row is another one."""
-    one, two, party = story.caller(), story.caller(), story.party()
-    party.execute("insert into holdfast.unique_key (queue, key, job) values ('default', 'invoice 7', 999)")
-    with party.holding("select from holdfast.unique_key for update"):
-        first = story.starts(one, lambda: one.unique("invoice 7")).waits_for(party)
-        second = story.starts(two, lambda: two.unique("invoice 7"))
+    one, two, session = sessions.open_as_caller(), sessions.open_as_caller(), sessions.open()
+    session.execute("insert into holdfast.unique_key (queue, key, job) values ('default', 'invoice 7', 999)")
+    with session.holding("select from holdfast.unique_key for update"):
+        first = sessions.start(one, lambda: one.unique("invoice 7")).waits_for(session)
+        second = sessions.start(two, lambda: two.unique("invoice 7"))
         second.waits()
     answers = [first.answer(), second.answer()]
     assert sorted(answer.is_new for answer in answers) == [False, True]
@@ -149,12 +153,12 @@ def test_an_enqueue_that_began_before_the_key_was_taken_over_respects_the_new_ho
 
 
 @pytest.mark.requirement("S2.11")
-def test_a_dead_job_that_waited_for_its_key_stays_dead_when_a_new_one_has_it(story: Story) -> None:
-    caller, operator = story.caller(), story.party()
+def test_a_dead_job_that_waited_for_its_key_stays_dead_when_a_new_one_has_it(sessions: Sessions) -> None:
+    caller, operator = sessions.open_as_caller(), sessions.open()
     job = dead(operator, unique_key="invoice 7")
     caller.begin()
     new = caller.unique("invoice 7")
-    resume = story.starts(operator, lambda: operator.resume_dead(job)).waits_for(caller)
+    resume = sessions.start(operator, lambda: operator.resume_dead(job)).waits_for(caller)
     caller.commit()
     assert resume.answer() == "duplicate"
     assert operator.state(job) == "failed"
@@ -162,11 +166,11 @@ def test_a_dead_job_that_waited_for_its_key_stays_dead_when_a_new_one_has_it(sto
 
 
 @pytest.mark.requirement("S2.11")
-def test_a_resume_that_asks_again_takes_no_key_out_of_order(story: Story) -> None:
+def test_a_resume_that_asks_again_takes_no_key_out_of_order(sessions: Sessions) -> None:
     """It has the second key by then: waiting for the first, which a caller has who waits for the second,
     was a deadlock.
     """
-    caller, operator, mark = story.caller(), story.party(), story.party()
+    caller, operator, mark = sessions.open_as_caller(), sessions.open(), sessions.open()
     first, second = dead(operator, unique_key="a"), dead(operator, unique_key="b")
     talk = operators.resume_dead(SCHEMA, [first, second], now=operator.now)
     operator.begin()
@@ -175,7 +179,7 @@ def test_a_resume_that_asks_again_takes_no_key_out_of_order(story: Story) -> Non
     assert dict(rows) == {first: "moving", second: "resumed"}
     caller.begin()
     caller.unique("a")
-    enqueue = story.starts(caller, lambda: caller.unique("b")).waits_for(operator)
+    enqueue = sessions.start(caller, lambda: caller.unique("b")).waits_for(operator)
     rows = operator.run(talk.send(rows))
     assert dict(rows) == {first: "moving"}
     operator.commit()
@@ -184,8 +188,8 @@ def test_a_resume_that_asks_again_takes_no_key_out_of_order(story: Story) -> Non
 
 
 @pytest.mark.requirement("S2.11")
-def test_a_resume_that_found_nobody_asks_again_with_keys(story: Story) -> None:
-    operator, mark = story.party(), story.party()
+def test_a_resume_that_found_nobody_asks_again_with_keys(sessions: Sessions) -> None:
+    operator, mark = sessions.open(), sessions.open()
     job = dead(operator, unique_key="a")
     talk = operators.resume_dead(SCHEMA, [job], now=operator.now)
     with mark.holding("select from holdfast.dead where job = %s for update", job):
@@ -195,27 +199,27 @@ def test_a_resume_that_found_nobody_asks_again_with_keys(story: Story) -> None:
 
 
 @pytest.mark.requirement("S2.11")
-def test_an_enqueue_that_waited_for_a_resume_is_given_the_resumed_job(story: Story) -> None:
-    caller, operator = story.caller(), story.party()
+def test_an_enqueue_that_waited_for_a_resume_is_given_the_resumed_job(sessions: Sessions) -> None:
+    caller, operator = sessions.open_as_caller(), sessions.open()
     job = dead(operator, unique_key="invoice 7")
     operator.begin()
     assert operator.resume_dead(job) == "resumed"
-    enqueue = story.starts(caller, lambda: caller.unique("invoice 7")).waits_for(operator)
+    enqueue = sessions.start(caller, lambda: caller.unique("invoice 7")).waits_for(operator)
     operator.commit()
     assert enqueue.answer() == (job, False)
 
 
 @pytest.mark.requirement("S2.11")
 def test_an_enqueue_that_saw_a_left_behind_key_respects_that_its_job_was_resumed_meanwhile(
-    story: Story,
+    sessions: Sessions,
 ) -> None:
-    caller, operator, mark = story.caller(), story.party(), story.party()
+    caller, operator, mark = sessions.open_as_caller(), sessions.open(), sessions.open()
     job = dead(operator, unique_key="invoice 7")
     operator.execute(
         "insert into holdfast.unique_key (queue, key, job) values ('default', 'invoice 7', %s)", job
     )
     with blocking_ids(mark):
-        enqueue = story.starts(caller, lambda: caller.unique("invoice 7")).waits_for(mark)
+        enqueue = sessions.start(caller, lambda: caller.unique("invoice 7")).waits_for(mark)
         assert operator.resume_dead(job) == "resumed"
     assert enqueue.answer() == (job, False)
     assert operator.state(job) == "ready"
