@@ -1,4 +1,4 @@
-"""Who is there: callers, workers, operators and leaders, each of whom does anything that is allowed."""
+"""Actors for many threads: callers, workers, operators and leaders, each of which does anything it may do."""
 
 import json
 from collections.abc import Callable
@@ -193,7 +193,7 @@ class Operator:
         some = self.record.recent_jobs(self.luck, self.luck.randint(1, 5))
         queue = self.luck.choice(QUEUES)
         deeds: list[Callable[[], object]] = [
-            partial(self._ask, operators.cancel, some),
+            partial(self._ask, partial(operators.cancel, retention=RETENTION), some),
             partial(self._ask, partial(operators.reprioritise, priority=self.luck.randint(0, 9)), some),
             partial(self.session.run, operators.pause(SCHEMA, queue=queue, length=MOMENT)),
             partial(self.session.run, operators.resume(SCHEMA, queue=queue)),
