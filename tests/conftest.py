@@ -37,7 +37,7 @@ _ROOM = 4 * 1024**3
 
 
 def pytest_configure() -> None:
-    """What the tests start is to be as if a person had started it, whatever this process was given."""
+    """What the tests start must behave as if started from a shell, whatever environment this process has."""
     # Started in the background of a script, a process ignores Ctrl-C, and so would its children.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     # Hundreds of interpreters are started: without bytecode each of them would compile the package.

@@ -1,3 +1,5 @@
+"""Lengths of time as users write them, and the backoff between reconnects."""
+
 from datetime import timedelta
 
 import pytest

@@ -1,3 +1,5 @@
+"""Statement files: the contract on top, parameters by name, and names that are safe inside SQL."""
+
 from pathlib import Path
 
 import pytest

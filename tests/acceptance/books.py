@@ -1,4 +1,4 @@
-"""What the database says happened, seen from a connection of the test's own."""
+"""What the database says happened, read on the test's own connection."""
 
 import json
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Statements of a worker held up where a test wants them, by locks of somebody else's."""
+"""Holds a worker's statements up where a test wants them, by locks of another session."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -16,7 +16,7 @@ NO_CLAIM = "lock table holdfast.lease in share mode"
 
 @contextmanager
 def locked(dsn: str, text: str, *params: object) -> Iterator[None]:
-    """Somebody else holds these rows, or this lock, until the block ends."""
+    """Another session holds these rows, or this lock, until the block ends."""
     with psycopg.connect(dsn) as connection:
         cursor = connection.execute(text.encode(), params)
         assert cursor.description is None or cursor.fetchall(), "there is nothing to lock"

@@ -22,7 +22,7 @@ Run = Callable[[str], Any]
 
 @dataclass(frozen=True)
 class Way:
-    """Somebody's own connection, opened for one run; one of the two."""
+    """A handler's own connection, opened for one run; one of the two."""
 
     awaited: Callable[[str], Awaited[tuple[Any, Run]]] | None = None
     plain: Callable[[str], Plain[tuple[Any, Run]]] | None = None

@@ -22,8 +22,8 @@ def options(
     slots: int = 20,
     is_leading_allowed: bool = True,
 ) -> WorkerOptions:
-    """A worker in a hurry, so that tests need not wait. A lease that nobody shall lose is longer than any
-    pause of a busy machine.
+    """Options of a fast worker, so that tests need not wait. A lease that no worker
+    should lose is longer than any pause of a busy machine.
     """
     return WorkerOptions(
         queues={"default": slots},

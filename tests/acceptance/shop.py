@@ -21,7 +21,7 @@ def diary() -> Path:
 
 
 def note(ctx: Context, what: str = "run") -> None:
-    """One write of one line is whole, whoever else writes."""
+    """One write of one line is whole, even beside other writers."""
     line = {
         "what": what,
         "job": ctx.job.id,
@@ -138,7 +138,7 @@ async def block_later(ctx: Context, gate: str, seconds: float) -> None:
 
 @app.job(retry=SHORT)
 def ponder(ctx: Context, gate: str) -> str:
-    """A plain function, in a thread that nobody can stop."""
+    """A plain function, in a thread that cannot be stopped."""
     note(ctx)
     deadline = time.monotonic() + 60
     while not is_open(gate) and time.monotonic() < deadline:

@@ -1,4 +1,4 @@
-"""Whatever a handler does ends its attempt, and nothing else."""
+"""Anything a handler does ends its own attempt, and nothing else."""
 
 import asyncio
 import sys
@@ -142,7 +142,7 @@ async def test_a_state_that_cannot_be_stored_hides_no_error_of_the_handler(dsn: 
 
 
 def wrapped(function: Any) -> Any:
-    """As many a decorator: plain, around whatever it is given."""
+    """As many decorators do: a plain function around any handler."""
 
     @wraps(function)
     def wrapper(*args: Any, **kwargs: Any) -> Any:

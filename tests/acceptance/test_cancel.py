@@ -1,4 +1,4 @@
-"""Cancelling: what waits ends at once, what runs is told within a second."""
+"""Cancelling: a waiting job ends at once, a running one is told within a second."""
 
 import asyncio
 import threading
@@ -18,7 +18,7 @@ from holdfast.worker.claimed_run import Stop
 from holdfast.worker.worker import Worker
 from support.waiting import until
 
-# Longer than anybody waits here: so it is the notification that brings the wish.
+# Longer than any test waits here: so it is the notification that brings the request.
 SELDOM = {"lease": 60, "beat": 20}
 PROMPT = 10  # long before the next beat, however busy the machine is
 
@@ -45,7 +45,7 @@ async def test_a_cancel_request_reaches_a_running_coroutine_by_notification(dsn:
             await until(cancelled.is_set, "the handler is cancelled", within=PROMPT)
             took = monotonic() - began
             await books.all_finished(1, within=PROMPT)
-    print(f"a cancel request took {took * 1000:.0f} ms")  # noqa: T201  # for whoever measures
+    print(f"a cancel request took {took * 1000:.0f} ms")  # noqa: T201  # for a reader who measures
     assert books.outcomes(handle.id) == ["cancelled"]
 
 

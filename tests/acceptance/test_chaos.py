@@ -42,7 +42,7 @@ def dsn(own_server: EmbeddedServer) -> str:
 
 
 class Chaos:
-    """Three workers under somebody who wishes them ill."""
+    """Three workers, and the faults that a test brings upon them."""
 
     def __init__(self, server: EmbeddedServer, books: Books, workers: Workers) -> None:
         self._server = server

@@ -1,4 +1,4 @@
-"""Chores as a running worker does them: what the database shows while it leads. Nobody else calls a chore."""
+"""Chores of a running leader, seen in the database; no test calls a chore itself."""
 
 import asyncio
 
@@ -124,7 +124,7 @@ async def test_a_worker_promotes_a_flood_in_bounded_passes(dsn: str, books: Book
 async def test_a_worker_expires_what_waits_past_its_deadline(dsn: str, books: Books) -> None:
     async with App(dsn) as app:
         note = noting(app)
-        late = await note.using(queue="of nobody", deadline="300ms").enqueue()
+        late = await note.using(queue="unserved", deadline="300ms").enqueue()
         async with working(app):
             await until(lambda: books.state(late.id) == "expired", "it expires", within=SOON)
 

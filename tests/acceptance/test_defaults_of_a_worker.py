@@ -1,4 +1,4 @@
-"""What a worker does by default, and what it does as it was told: read off the rows that it writes."""
+"""A worker's defaults and options, read from the rows that it writes."""
 
 from datetime import timedelta
 
@@ -35,7 +35,7 @@ async def of_every_ending(app: App, books: Books, options: WorkerOptions) -> dic
     async def give_up() -> None:
         raise Cancel("not needed")
 
-    await succeed.using(queue="of nobody", deadline="1ms").enqueue()
+    await succeed.using(queue="unserved", deadline="1ms").enqueue()
     async with app.worker(options=options):
         for job in (succeed, commit, fail, give_up):
             await job.enqueue()

@@ -1,4 +1,4 @@
-"""Jobs due later start at their time: also when the leader sleeps, and no retry before its backoff."""
+"""Delayed jobs start on time, also when the leader sleeps; no retry starts before its backoff."""
 
 from datetime import timedelta
 from typing import Any
@@ -44,7 +44,7 @@ async def test_a_job_starts_close_to_its_time_also_when_the_leader_went_to_sleep
 async def test_a_job_of_another_process_is_promoted_in_time(
     shop: Any, books: Books, workers: Workers
 ) -> None:
-    """The caller's own transaction: the notification rides along, so this process tells nobody else."""
+    """The caller's own transaction: the notification rides along, so this process tells no other."""
     worker = await workers.start(lease=30, beat=5, leader_lease=30)
     await until(lambda: books.leader() == worker.id, "it leads")
     import psycopg

@@ -1,4 +1,4 @@
-"""Ends that no worker of the job could tell of: the log says them at once, hooks are told at least once."""
+"""Ends that the job's own worker cannot report: the log has them at once, hooks are called at least once."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""Frozen workers: taken over while they sleep, refused when they wake, useful again afterwards."""
+"""Frozen workers: their runs are taken over, their late results refused, and they work again afterwards."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ async def taken_over(shop: Any, books: Books, workers: Workers, kind: str) -> tu
 
 async def is_useful_again(shop: Any, books: Books, worker: WorkerProcess) -> None:
     """It has a new identity, and runs jobs under it."""
-    await until(lambda: books.workers(worker.pid), "it registers anew")
+    await until(lambda: books.workers(worker.pid), "the worker registers again")
     assert books.workers(worker.pid)[0] > worker.id
     before = books.executions(pid=worker.pid)
     while books.executions(pid=worker.pid) == before:

@@ -230,7 +230,7 @@ async def test_what_a_connection_has_begun_itself_is_committed_or_rolled_back_wi
 
 @asynccontextmanager
 async def verbs_of_a_session(dsn: str) -> AsyncIterator[tuple[Any, Run]]:
-    """Its own commit() and rollback(), after which it begins anew in silence."""
+    """The connection's own commit() and rollback(), after which it silently begins another transaction."""
     async with by_async_sqlalchemy("psycopg").awaited(dsn) as (session, run):  # type: ignore[misc]  # given
         yield session, lambda text: getattr(session, text, lambda: run(text))()
 

@@ -1,4 +1,4 @@
-"""Killed workers: what they held runs elsewhere, what they finished is not run again."""
+"""Killed workers: their unfinished runs start elsewhere, and finished ones do not run again."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Leadership of a running worker: shown, given up in time, taken over at once."""
+"""Leadership of running workers: visible, given up in time, and taken over at once."""
 
 import asyncio
 from time import monotonic
@@ -91,7 +91,7 @@ async def test_a_leader_that_cannot_renew_stops_its_chores_before_its_lease_ends
                 )
                 await until(lambda: told.changes == [True, False], "it gives up", within=20)
                 assert told.times[-1] < ends
-                # Nobody promotes what is due meanwhile: its chores have really stopped.
+                # No leader promotes what is due meanwhile: its chores have really stopped.
                 due = await note.using(delay="1ms").enqueue()
                 await until(
                     lambda: books.value("select clock_timestamp() > run_at from holdfast.scheduled"),

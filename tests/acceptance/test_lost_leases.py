@@ -1,4 +1,4 @@
-"""A running worker and its lease: what is taken away stops, and no lease is believed in for too long."""
+"""A worker that loses a lease stops its run, and trusts no lease for too long."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta

@@ -24,7 +24,7 @@ async def worker(dsn: str, proxy: Proxy, workers: Workers) -> WorkerProcess:
 
 
 async def cut_off(proxy: Proxy) -> None:
-    """The server has answered, and the connections die before anybody reads it."""
+    """The server has answered, and the connections die before the worker reads the answer."""
     await proxy.reply_swallowed()
     proxy.pass_through()
     proxy.reset()

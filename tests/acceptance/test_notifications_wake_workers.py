@@ -11,7 +11,7 @@ from acceptance.in_process_workers import noting, working
 from holdfast import App, Flow
 from support.waiting import until
 
-# Nobody looks by himself for ten minutes.
+# No worker looks by itself for ten minutes.
 SELDOM = {"poll": 600, "lease": 1200, "beat": 600, "leader_lease": 1200}
 
 PARKED = "update holdfast.ready set segment = 9"
@@ -83,7 +83,7 @@ async def test_an_event_and_a_child_wake_the_flow_that_waits_for_them(dsn: str, 
             for number in range(3):
                 await until(lambda: books.state(handle.id) == "waiting", "it waits")
                 await app.emit(f"packed {number}", "by Ann")
-            # Each of six waits would last for a second, then four, sixteen, twenty: were nobody woken.
+            # Each of six waits would last for a second, then four, sixteen, twenty: if no flow were woken.
             assert await handle.result("30s") == "shipped"
 
 

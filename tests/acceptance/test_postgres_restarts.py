@@ -1,4 +1,4 @@
-"""Postgres restarted, its sessions ended, the server away: workers resume by themselves."""
+"""Workers resume by themselves after Postgres restarts, ends their sessions or is away."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -111,7 +111,7 @@ async def test_a_server_that_is_away_for_five_seconds(
     took = await books.all_finished(1, within=10)
     await shop.pay.enqueue(1)
     await books.all_finished(2)
-    print(f"resumed {took:.1f} s after the server")  # noqa: T201  # for whoever measures
+    print(f"resumed {took:.1f} s after the server")  # noqa: T201  # for a reader who measures
     assert set(books.outcomes(running.id)) <= {"retried", "succeeded"}
     books.assert_balanced(2)
     books.assert_effects_once(2)

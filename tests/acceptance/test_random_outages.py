@@ -88,7 +88,7 @@ def too_slow(role: Role) -> Iterator[None]:
 
 @contextmanager
 def read_only(role: Role) -> Iterator[None]:
-    """As after a failover. Nobody ends the sessions that are read-only when it is over."""
+    """As after a failover. Sessions that are read-only stay open when it is over."""
     role.set("set default_transaction_read_only = on")
     role.each_session("pg_terminate_backend")
     yield

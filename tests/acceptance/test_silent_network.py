@@ -1,4 +1,4 @@
-"""A network that says nothing: for longer than the lease, and for less."""
+"""A network that drops everything silently: for longer than the lease, and for less."""
 
 import signal
 from collections.abc import AsyncIterator
@@ -39,7 +39,7 @@ async def test_attempts_are_aborted_before_anybody_else_may_take_them_over(
     assert all(books.outcomes(handle.id) == ["retried", "succeeded"] for handle in held)
     proxy.pass_through()
     proxy.reset()
-    await until(lambda: books.workers(cut.pid), "it registers anew")
+    await until(lambda: books.workers(cut.pid), "the worker registers again")
     await other.stop()
     await shop.pay.enqueue(1)
     await books.all_finished(6)
@@ -98,7 +98,7 @@ async def test_a_worker_can_be_stopped_while_the_network_is_silent(
     began = monotonic()
     await until(lambda: busy.has_ended, "it ends", within=60)
     took = monotonic() - began
-    print(f"it took {took:.1f} s")  # noqa: T201  # for whoever measures
+    print(f"it took {took:.1f} s")  # noqa: T201  # for a reader who measures
     assert await busy.exit_code() == 0, "\n".join(busy.log)
 
 
@@ -136,6 +136,6 @@ async def test_the_lease_keepers_silence_cuts_the_connections_that_wait_beside_i
     began = monotonic()
     await until(lambda: books.executions() == 2, "it works again", within=40)
     took = monotonic() - began
-    print(f"it took {took:.1f} s")  # noqa: T201  # for whoever measures
+    print(f"it took {took:.1f} s")  # noqa: T201  # for a reader who measures
     await books.all_finished(2)
     await worker.stop()

@@ -1,4 +1,4 @@
-"""What a run leaves for the next one, and what it says on its way."""
+"""`ctx.state` for the next run, and `ctx.progress` for readers."""
 
 import asyncio
 

@@ -78,7 +78,7 @@ async def test_a_row_that_cannot_be_read_holds_up_no_other_row_of_its_claim(
         async with working(app, slots=20):
             await books.all_finished(6)
             await until(lambda: books.outcomes(bad), "the bad one was met")
-    # Begun with their claim: not given back first, nor begun only after somebody had missed them.
+    # Begun with their claim: not given back first, and not begun only after the lease keeper missed them.
     good = [handle.id for handle in handles if handle.id != bad]
     assert {tuple(books.outcomes(job)) for job in good} == {("succeeded",)}
     assert set(books.outcomes(bad)) == {"snoozed"}

@@ -1,4 +1,4 @@
-"""Handlers that go on after they were told to stop: never beside their own retry, never in silence."""
+"""Handlers that go on after they were told to stop: never beside their own retry, and never unreported."""
 
 import asyncio
 import threading

@@ -1,4 +1,4 @@
-"""Two versions of the code at once: each does what it knows, and leaves the rest to the other."""
+"""Two versions of the code at once: each runs the kinds it knows, and leaves the rest to the other."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A worker says what waits for a worker that there is not: once, with what may have been meant."""
+"""A worker reports once which jobs no worker serves, with the queue or kind that was probably meant."""
 
 import pytest
 

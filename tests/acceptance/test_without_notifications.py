@@ -1,4 +1,4 @@
-"""With LISTEN off a worker polls: whatever a notification would start begins within one poll."""
+"""With LISTEN off a worker polls: everything that a notification would start begins within one poll."""
 
 import asyncio
 from datetime import timedelta
@@ -15,7 +15,7 @@ from holdfast.worker.worker import Worker
 from support.pgbouncer import pgbouncer
 from support.waiting import until
 
-# A full look comes every 30 s: whatever is done well before that was not found by it.
+# A full look comes every 30 s: what is done well before that was not found by it.
 SOON = timedelta(seconds=8)
 
 SINCE_THE_RUN_BEFORE = """

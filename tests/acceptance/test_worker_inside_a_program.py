@@ -1,4 +1,4 @@
-"""Workers beside something else: in a web app's lifespan, several in one process, on a bad start."""
+"""Workers inside another program: in a web app's lifespan, several in one process, and a failed start."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -25,7 +25,7 @@ async def test_a_thawed_worker_begins_no_handler_of_a_job_that_has_ended(
     await books.all_finished(10)
     assert {books.state(handle.id) for handle in handles} == {"failed"}
     sleeper.thaw()
-    await until(lambda: books.workers(sleeper.pid), "it registers anew")
+    await until(lambda: books.workers(sleeper.pid), "the worker registers again")
     await other.stop()
     await (await shop.greet.enqueue("sleeper")).result("30s")  # behind all that it had claimed before
     assert books.executions() == 0

@@ -1,4 +1,4 @@
-"""Single jobs enqueued at the same time: they share commits, and nothing else."""
+"""Enqueues that run at the same time share commits, and nothing else."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Calls that are written while they are made: all or none, once, in their order, whatever comes between."""
+"""`enqueue_many` over a generator: all jobs or none, once each, in order."""
 
 import asyncio
 from collections.abc import Iterator

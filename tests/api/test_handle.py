@@ -1,4 +1,4 @@
-"""A handle: where its job stands, its result or how it ended otherwise, and cancelling it."""
+"""A handle tells its job's state, its result or how it ended otherwise, and can cancel it."""
 
 import asyncio
 import logging
@@ -327,13 +327,13 @@ async def test_a_job_that_failed_says_with_what(app: App) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wish", "state", "words"),
+    ("request", "state", "words"),
     [(Cancel("sold out"), "cancelled", "Cancel: sold out"), (Fail("bad card"), "failed", "Fail: bad card")],
 )
-async def test_a_handler_can_end_its_job(app: App, wish: Exception, state: str, words: str) -> None:
+async def test_a_handler_can_end_its_job(app: App, request: Exception, state: str, words: str) -> None:
     @app.job
     async def work() -> None:
-        raise wish
+        raise request
 
     async with app.worker():
         handle = await work.enqueue()

@@ -1,4 +1,4 @@
-"""What an untyped caller may hand to the verbs of an App: told as InvalidInput, and nothing is written."""
+"""Arguments of the wrong type or range raise InvalidInput, and nothing is written."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""Verbs that list: how many, before which, of which jobs; what none of them can mean is told as such."""
+"""Verbs that list jobs check their limit, cursor and filters."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""`app.queues` and `app.dead`: pausing, and looking after what failed for good."""
+"""`app.queues` and `app.dead`: pausing queues, and listing, retrying and deleting dead jobs."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta

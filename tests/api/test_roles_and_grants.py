@@ -1,4 +1,4 @@
-"""Roles without all rights: what docs/how-to/enqueue-from-sql.md grants is enough, what they lack is told."""
+"""Roles with few rights: the grants of docs/how-to/enqueue-from-sql.md suffice; missing ones are named."""
 
 import re
 from collections.abc import Iterator

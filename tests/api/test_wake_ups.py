@@ -1,4 +1,4 @@
-"""Wake-ups of jobs that Holdfast commits itself: sent after the commit, gathered, and never in the way."""
+"""Wake-ups for jobs that Holdfast commits itself: sent after the commit, batched, and never blocking."""
 
 import asyncio
 from uuid import uuid4

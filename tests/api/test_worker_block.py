@@ -1,4 +1,4 @@
-"""`async with app.worker():` and `app.run_worker()`: a worker beside something else, and as a program."""
+"""`async with app.worker():` beside an application's own work, and `app.run_worker()` as a program."""
 
 import asyncio
 import gc

@@ -1,4 +1,4 @@
-"""The transaction is the caller's: what we write lives and dies with it."""
+"""What Holdfast writes on the caller's connection commits and rolls back with the caller's transaction."""
 
 from contextlib import suppress
 

@@ -1,4 +1,4 @@
-"""However the caller has set up the connection, we neither stumble over it nor change it."""
+"""Autocommit, pipelines, row factories and codecs of a connection neither break Holdfast nor change."""
 
 import json
 import subprocess

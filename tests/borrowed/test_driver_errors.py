@@ -1,4 +1,4 @@
-"""Errors of the caller's driver arrive as they are: transaction, driver and retry are the caller's."""
+"""Errors of the caller's driver reach the caller unchanged, and are not retried."""
 
 import asyncpg
 import django.db

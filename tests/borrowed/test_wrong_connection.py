@@ -1,4 +1,4 @@
-"""What cannot be run on is refused before anything is sent, saying what to pass instead."""
+"""An unusable connection is refused before anything is sent; the error says what to pass instead."""
 
 import subprocess
 import sys

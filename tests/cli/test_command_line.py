@@ -1,3 +1,5 @@
+"""The command line as a whole: help, version, usage errors, and its reference page."""
+
 import json
 import os
 import re

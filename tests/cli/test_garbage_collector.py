@@ -1,4 +1,4 @@
-"""A worker does not look for garbage in what its program has imported, however it is run."""
+"""A worker does not collect garbage in what its program has imported, however the worker is started."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What isolated handlers have started ends with a worker that is killed, in the real thing."""
+"""Processes that isolated handlers have started end with a worker that is killed."""
 
 import os
 import signal

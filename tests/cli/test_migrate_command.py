@@ -1,3 +1,5 @@
+"""`holdfast migrate`: what it prints, its exit codes, `--check`, `--sql` and `--json`."""
+
 import json
 import re
 from pathlib import Path

@@ -70,7 +70,7 @@ def test_a_process_killed_between_two_migrations_leaves_nothing_and_the_next_one
 ) -> None:
     half_way.kill()
     half_way.wait(timeout=60)
-    # Postgres notices that nobody listens when it has something to say.
+    # Postgres notices that the client is gone only when it sends something.
     conn.execute("select pg_advisory_unlock(42)")
     wait_until(
         conn,

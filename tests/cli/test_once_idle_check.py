@@ -1,4 +1,4 @@
-"""`holdfast worker --once` looks whether any job is left: what keeps it from that is said once."""
+"""`holdfast worker --once` looks whether any job is left; an error of that look is logged once."""
 
 import logging
 

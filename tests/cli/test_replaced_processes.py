@@ -1,4 +1,4 @@
-"""Several processes are as many as were asked for, until the one who asked says otherwise."""
+"""`--processes N` keeps N processes running until the operator stops them."""
 
 import os
 import signal

@@ -28,7 +28,7 @@ def environment(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def books(dsn: str) -> Books:
-    """Two schedules: one of mornings in Oslo, one for three tenants that nobody has looked at for hours."""
+    """Two schedules: one of mornings in Oslo, one for three tenants, not looked at for hours."""
     app = App(dsn)
 
     @app.job
@@ -90,7 +90,7 @@ def test_a_list_says_what_fires_when_and_how_it_stands(
 
 def test_a_schedule_whose_job_no_live_worker_knows_says_so_at_once(books: Books, capsys: Captured) -> None:
     """Its job was renamed in the code that the workers run by now."""
-    assert "no live worker" not in "".join(lines(capsys, "list")), "without a worker nobody can tell"
+    assert "no live worker" not in "".join(lines(capsys, "list")), "no worker has declared its kinds"
     books.rows(
         "insert into holdfast.worker"
         " (host, pid, version, queues, kinds, slots, started_at, beat_at, expires_at)"

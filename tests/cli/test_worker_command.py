@@ -1,3 +1,5 @@
+"""`holdfast worker` as a process: `--once`, queues, log formats, signals, several processes, usage errors."""
+
 import json
 import os
 import signal
@@ -38,7 +40,7 @@ def test_once_runs_what_is_there_and_what_follows_from_it_and_leaves_the_rest(
 ) -> None:
     enqueue(conn, "chain", left=5)
     enqueue(conn, "send", "mail", number=1)
-    enqueue(conn, "somebody else's")
+    enqueue(conn, "unknown")
     conn.execute("select holdfast.enqueue('send', '{\"number\": 2}', queue => 'mail', delay => '1 hour')")
     worker = start("--once")
     assert worker.ended() == 0, worker.log
@@ -47,7 +49,7 @@ def test_once_runs_what_is_there_and_what_follows_from_it_and_leaves_the_rest(
         ("chain", "succeeded", 6),
         ("send", "scheduled", 1),
         ("send", "succeeded", 1),
-        ("somebody else's", "ready", 1),
+        ("unknown", "ready", 1),
     ], worker.log
     assert conn.execute("select count(*) from holdfast.worker").fetchone() == (0,)
 

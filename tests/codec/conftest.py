@@ -1,3 +1,5 @@
+"""Fixtures of the codec's tests."""
+
 from collections.abc import Iterator
 
 import psycopg

@@ -177,7 +177,7 @@ def test_whatever_has_the_type_arrives_unchanged_or_is_refused_for_a_reason(
 
 
 def holds(value: Any, is_wanted: Any) -> bool:
-    """Whether a part of the value is wanted, however deep."""
+    """Whether the value holds a wanted part at any depth."""
     if isinstance(value, dict):
         return any(holds(part, is_wanted) for pair in value.items() for part in pair)
     if isinstance(value, list | tuple | set | frozenset):

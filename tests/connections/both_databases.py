@@ -1,4 +1,4 @@
-"""Both databases behind one set of words, so that each rule is proven for both."""
+"""The awaited and the blocking database behind one interface, so that each rule is proven for both."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence

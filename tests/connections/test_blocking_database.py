@@ -1,4 +1,4 @@
-"""What only callers without an event loop need: threads, laziness, fork."""
+"""The blocking database: threads, lazy opening and fork."""
 
 import os
 import subprocess

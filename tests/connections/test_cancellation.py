@@ -1,4 +1,4 @@
-"""A task that is cancelled while it waits for a connection ends, whatever happens in the same moment."""
+"""A task that is cancelled while it waits for a connection ends, whatever else happens at that moment."""
 
 import asyncio
 

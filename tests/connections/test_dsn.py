@@ -1,3 +1,5 @@
+"""Connection strings: what is read, what is refused and why, and that no password is ever repeated."""
+
 import os
 import traceback
 from contextlib import suppress

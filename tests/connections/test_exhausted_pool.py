@@ -1,4 +1,4 @@
-"""Why a pool has no connection to lend: all are lent, or the server refuses more, or does not answer."""
+"""Why a pool has no connection to lend: all are in use, the server refuses more, or it does not answer."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""Each option, seen from the server."""
+"""Each pool option, as the server sees it."""
 
 import asyncio
 from contextlib import AsyncExitStack

@@ -1,4 +1,4 @@
-"""Who gets a connection when there are fewer of them than callers, and what a pool does meanwhile."""
+"""Callers are served in turn when there are fewer connections than callers."""
 
 import asyncio
 import subprocess

@@ -1,4 +1,4 @@
-"""What sits in between is recognised, and its limits are kept."""
+"""A pooler between Holdfast and Postgres is recognised, and its limits are kept."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""No connection is lost between two users, and no pool keeps a program from ending."""
+"""Every connection comes back to the pool, and no pool keeps a program from ending."""
 
 import asyncio
 import random

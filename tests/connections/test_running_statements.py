@@ -1,4 +1,4 @@
-"""What a Database does with statements, on a good day and when other transactions are in the way."""
+"""How a Database runs statements, alone and when other transactions are in the way."""
 
 import asyncio
 from contextlib import suppress

@@ -1,4 +1,4 @@
-"""The table, and what callers and the log get from it."""
+"""SQLSTATE codes: the class of error that callers get, and what the log says."""
 
 from datetime import timedelta
 

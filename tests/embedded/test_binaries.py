@@ -1,3 +1,5 @@
+"""Where the embedded server finds Postgres's programs, and what it says when there are none."""
+
 import subprocess
 import sys
 from pathlib import Path

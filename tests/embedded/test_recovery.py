@@ -1,4 +1,4 @@
-"""Kills, leftovers and damage: the next start goes well, or says what to do."""
+"""After kills, leftover files and damage the next start succeeds, or says what to do."""
 
 import json
 import os
@@ -39,7 +39,7 @@ def test_a_directory_that_cannot_be_made_is_an_error_that_says_so(tmp_path: Path
 
 @pytest.fixture
 def closed() -> Iterator[Path]:
-    """A directory that everyone can reach, unlike pytest's own, and nobody but root can write to."""
+    """A directory that all users can reach, unlike pytest's own, and only root can write to."""
     with tempfile.TemporaryDirectory() as made:
         Path(made).chmod(0o555)
         yield Path(made)
@@ -48,7 +48,7 @@ def closed() -> Iterator[Path]:
 
 @pytest.mark.parametrize("place", [".", ".holdfast"])
 def test_a_directory_that_cannot_be_written_is_an_error_that_says_so(closed: Path, place: str) -> None:
-    """In a process of its own: permissions do not bind root, who becomes nobody there."""
+    """In a process of its own: permissions do not bind root, so the process runs as the user nobody."""
     options = {"as_user": pwd.getpwnam("nobody").pw_uid} if os.geteuid() == 0 else {}
     user = User(closed / place, options)
     told = user.start().facts()

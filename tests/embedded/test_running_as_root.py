@@ -1,4 +1,4 @@
-"""As root and as others: Postgres refuses root, and nobody's permissions are touched to please it."""
+"""Starting as root and as other users: Postgres refuses root, and no permission is changed to please it."""
 
 import os
 import pwd
@@ -152,8 +152,8 @@ def test_root_runs_the_server_of_someone_else_as_him_and_leaves_it_his(
 def test_another_user_of_the_machine_runs_it_as_himself(open_path: Path, number: int) -> None:
     require_namespaces()
     os.chown(open_path, number, number)
-    # Forked, not run: the interpreter itself may be out of his reach, but what a start uses of it was loaded
-    # when the directory was prepared.
+    # Forked, not run: the interpreter itself may be out of that user's reach, but what a start uses of it
+    # was loaded when the directory was prepared.
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:

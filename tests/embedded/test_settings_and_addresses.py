@@ -1,4 +1,4 @@
-"""Settings, TCP and sockets: what a user asks for, and what he gets when others were first."""
+"""Settings, TCP and sockets: what a caller asks for, and what it gets on a server that already runs."""
 
 import logging
 import re

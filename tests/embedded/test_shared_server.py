@@ -1,4 +1,4 @@
-"""Who starts it, who shares it, who stops it."""
+"""Several processes share one embedded server: the first starts it, the last one stops it."""
 
 import signal
 import subprocess

@@ -1,3 +1,5 @@
+"""An App for flows, and sessions that a test steps through its statements."""
+
 from collections.abc import AsyncIterator, Iterator
 
 import psycopg

@@ -1,5 +1,5 @@
 """A worker that dies after the n-th thing it wrote, as a kill would have it: what was written stays, nothing
-follows, nobody is told. The next one finds what it left.
+follows, and no process is told. The next one finds what it left.
 """
 
 import asyncio
@@ -145,7 +145,7 @@ async def _is_over(app: App, job: int, kill: Kill) -> bool:
 
 
 async def _forget_the_dead(dsn: str) -> None:
-    """As if their leases had run out, and their connections gone with them: nobody wants to wait for that."""
+    """As if their leases had run out and their connections had closed, without the wait."""
     async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:
         await connection.execute(
             "select pg_terminate_backend(pid) from pg_stat_activity"

@@ -1,3 +1,5 @@
+"""Branches of a flow that are stopped before they begin."""
+
 import asyncio
 import inspect
 from typing import Any
@@ -8,7 +10,7 @@ from holdfast.storage.flows import Wait
 
 async def test_branches_that_are_stopped_before_they_began_leave_nothing_that_python_warns_of() -> None:
     async def never(waits: list[Wait]) -> Any:
-        raise AssertionError(f"nobody asked for {waits}")
+        raise AssertionError(f"no branch asked for {waits}")
 
     async def branch() -> None:
         raise AssertionError("it was stopped before")

@@ -1,3 +1,5 @@
+"""The pages about flows: every example runs, and the reference names every verb."""
+
 import re
 
 import pytest

@@ -43,7 +43,7 @@ select n, k.kind, k.kind, 1, '2026-01-01Z'::timestamptz, k.kind = 'step',
        case k.kind when 'call' then n + {MANY + 1000} end, case k.kind when 'call' then 'call' end
   from generate_series(1, {MANY}) n, (values ('step'), ('event'), ('call')) k (kind);
 insert into holdfast.event (emitted_at, keep_until, key)
-select '2026-01-01Z', '2026-02-01Z', 'nobody waits for ' || n from generate_series(1, {MANY}) n;
+select '2026-01-01Z', '2026-02-01Z', 'no flow waits for ' || n from generate_series(1, {MANY}) n;
 insert into holdfast.lease (worker, job, run, started_at, timeout_at, attempt)
 select 1, {MANY} + n, n, '2026-01-01Z', '2026-01-02Z', 1 from generate_series(1, 100) n;
 insert into holdfast.event (emitted_at, keep_until, key)

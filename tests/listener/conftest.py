@@ -1,3 +1,5 @@
+"""Fixtures of the Listener's tests."""
+
 import logging
 from collections.abc import AsyncIterator, Iterator
 from typing import Any

@@ -1,4 +1,4 @@
-"""Whatever takes the connection away: it is said once, tried for ever, and then everything is in force."""
+"""A lost connection is logged once, retried for ever, and every channel is listened to again afterwards."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator

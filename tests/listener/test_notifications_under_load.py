@@ -1,4 +1,4 @@
-"""No notification is lost, repeated or overtaken while channels come and go on the same connection."""
+"""No notification is lost, repeated or reordered while channels come and go on the same connection."""
 
 import asyncio
 import os

@@ -1,3 +1,5 @@
+"""Migration files: how a folder is read, and which files are refused."""
+
 from pathlib import Path
 
 import pytest

@@ -1,3 +1,5 @@
+"""Applying migrations: all or nothing, under one lock, on any server and with any settings."""
+
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path

@@ -1,3 +1,5 @@
+"""`holdfast migrate --sql`: the script does what migrating does, and nothing on another database."""
+
 import subprocess
 from collections.abc import Callable
 from pathlib import Path

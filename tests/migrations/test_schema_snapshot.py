@@ -1,3 +1,5 @@
+"""The committed snapshot of the schema is what the migrations make."""
+
 import pytest
 
 from holdfast.postgres.dsn import Dsn

@@ -128,7 +128,7 @@ BREAKS = (
         (_LEADING + "test_a_leader_that_cannot_renew_stops_its_chores_before_its_lease_ends",),
     ),
     Break(
-        "nobody hears that the leader has left",
+        "no worker hears that the leader has left",
         "worker/service_wiring.py",
         "                leader.is_wanted()\n",
         "                pass\n",
@@ -178,7 +178,7 @@ BREAKS = (
         (_WAKES + "test_a_run_that_is_given_back_is_claimed_again_by_the_same_worker_at_once",),
     ),
     Break(
-        "nobody looks for what was given back",
+        "no worker looks for what was given back",
         "worker/service_wiring.py",
         "on_released=fetcher.wake,",
         "on_released=lambda: None,",

@@ -31,7 +31,7 @@ def test_no_two_breaks_have_one_name() -> None:
 
 def test_a_break_that_does_not_fit_is_a_mistake() -> None:
     with pytest.raises(ValueError, match="stands 0 times"):
-        applied(ROOT, BREAKS[0]._replace(old="what nobody has written"))
+        applied(ROOT, BREAKS[0]._replace(old="a line that is nowhere"))
 
 
 def functions(path: Path) -> set[str]:

@@ -99,7 +99,7 @@ async def test_a_declaration_that_was_removed_is_shown_as_orphaned_until_an_oper
     async with app_with(dsn) as app:
         await declare(app, dsn, heard)
         books.rows("update holdfast.schedule set declared_at = now() - interval '4 min'")
-        assert not (await app.schedules.get("report")).is_orphaned, "without a worker nobody can tell"
+        assert not (await app.schedules.get("report")).is_orphaned, "no worker has declared its kinds"
         books.rows(
             "insert into holdfast.worker"
             " (host, pid, version, queues, kinds, slots, started_at, beat_at, expires_at)"
@@ -358,7 +358,7 @@ async def test_thousands_of_scopes_fire_in_one_pass_and_refreshing_them_writes_n
 async def test_one_that_the_database_refuses_is_told_and_tried_again_while_the_others_go_on(
     dsn: str, books: Books
 ) -> None:
-    """A running worker, and an error that is nobody's mistake in the declaration."""
+    """A running worker, and an error that the declaration did not cause."""
     books.rows(REFUSES_BAD)
     heard = Heard()
     app = App(dsn, readers=[heard.events.append])

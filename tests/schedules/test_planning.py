@@ -1,4 +1,4 @@
-"""Planning: whatever the moments of looking, every plan is decided once, in order, as the policies say."""
+"""Planning: at whatever moments the planner looks, it decides every plan once, in order, by its policies."""
 
 import sys
 from collections.abc import Callable

@@ -9,7 +9,7 @@ MILLION = 1_000_000
 TOUCHED = 20_000
 NOTICES = 100_000
 
-# Statistics are made on purpose here: nobody else may make them meanwhile.
+# Statistics are made on purpose here: autovacuum must not make them meanwhile.
 _QUIET = [
     f"alter table holdfast.{table} set (autovacuum_enabled = off)"
     for table in [
@@ -91,7 +91,7 @@ select id % 50 + 1, id, nextval('holdfast.run'), '2026-01-01Z', '2026-01-01 01:0
   from holdfast.job where id > 3000000;
 """
 
-# Ends that nobody has told of: of kinds that a worker knows, and of one that no worker knows any more.
+# Ends that no worker has reported: of kinds that a worker knows, and of one that no worker knows any more.
 _NOTICES = f"""
 insert into holdfast.notice
        (job, run, at, created_at, said_at, outcome, attempt, max_attempts, priority, kind, queue)

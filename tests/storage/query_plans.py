@@ -59,7 +59,7 @@ class Plan:
 
     @property
     def heaviest(self) -> list[str]:
-        """The nodes that touched most, for whoever reads why a guard has failed."""
+        """The nodes that touched most blocks: the reason why a guard has failed."""
         heavy = sorted(self.nodes, key=_own_blocks, reverse=True)[:6]
         return [
             f"{_own_blocks(node)} blocks: {node['Node Type']} {node.get('Index Name', '')} "

@@ -1,4 +1,4 @@
-"""How long to wait before another try: bounded for every policy, whoever wrote it."""
+"""How long a retry waits: bounded for every backoff policy."""
 
 import json
 from datetime import timedelta

@@ -246,7 +246,7 @@ HARMLESS: dict[str, tuple[object, ...]] = {
 
 @pytest.mark.parametrize(("column", "value"), [(c, v) for c, values in HARMLESS.items() for v in values])
 def test_any_other_hand_written_row_is_run_like_its_neighbours(dsn: str, column: str, value: object) -> None:
-    """It says something that no door would have let in, and yet it stops nobody: claimed and settled, each
+    """A row that neither Python nor SQL would have accepted stops no worker: claimed and settled, each
     way, with sound ones on both sides.
     """
     failure = Failure("no", "handler_error")
@@ -262,7 +262,7 @@ def test_any_other_hand_written_row_is_run_like_its_neighbours(dsn: str, column:
 
 
 def insert(engine: Engine, **columns: object) -> int:
-    """As somebody would by hand: the wide row, and the narrow one that says that it is ready."""
+    """As written by hand: the wide row, and the narrow one that makes the job ready."""
     row: dict[str, object] = {
         "created_at": engine.now,
         "kind": "mail",

@@ -1,4 +1,4 @@
-"""The dead: failed for good, kept for an operator to look at, resume, begin again or delete."""
+"""Dead jobs: failed for good, kept for an operator to inspect, resume, retry or delete."""
 
 import json
 from datetime import timedelta

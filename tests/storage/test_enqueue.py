@@ -37,7 +37,7 @@ def wishing() -> Policy:
 
 
 @pytest.mark.requirement("S1.1", "S2.15")
-def test_a_job_without_wishes_is_ready_at_once_with_the_defaults(engine: Engine) -> None:
+def test_a_job_without_options_is_ready_at_once_with_the_defaults(engine: Engine) -> None:
     found = engine.find(engine.enqueue(Policy("mail"), {"to": "a@example.org"}))
     assert found is not None
     assert (found.kind, found.queue, found.state, found.priority) == ("mail", "default", "ready", 5)
@@ -111,7 +111,7 @@ def test_a_delay_is_added_to_the_databases_clock(dsn: str) -> None:
 
 def test_a_batch_answers_with_ids_in_its_order_whatever_its_jobs_wish(engine: Engine) -> None:
     """Ready, scheduled and of many policies: each id belongs to the arguments at its place."""
-    wishes: list[dict[str, Any]] = [
+    options: list[dict[str, Any]] = [
         {},
         {"delay": A_MINUTE},
         {"unique_key": "k"},
@@ -119,7 +119,7 @@ def test_a_batch_answers_with_ids_in_its_order_whatever_its_jobs_wish(engine: En
     ]
     new = [
         NewJob(
-            Policy(f"kind {n % 7}", priority=n % 10), args_json({"n": n}), **wishes[n % 4 if n != 6 else 0]
+            Policy(f"kind {n % 7}", priority=n % 10), args_json({"n": n}), **options[n % 4 if n != 6 else 0]
         )
         for n in range(40)
         if n % 4 != 2 or n == 2

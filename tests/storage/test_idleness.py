@@ -1,4 +1,4 @@
-"""When a worker may go home: it runs nothing, and nothing that it could run is ready or due."""
+"""When a worker is idle: it runs nothing, and nothing that it could run is ready or due."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""What is to be forgotten leaves nothing behind that somebody could stumble over."""
+"""Jobs that keep nothing leave nothing behind, and a replaced job starts without the old one's state."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""Jobs of which somebody deleted a row by hand: what operators can still do with them."""
+"""Jobs with a row deleted by hand: what operators can still do with them."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Notices: who leaves one, and what the leader says of those that nobody takes."""
+"""Notices of ends: which statements leave one, and what the leader reports of those that no worker took."""
 
 from datetime import timedelta
 

@@ -1,4 +1,4 @@
-"""Since when a job could have run: noted by each statement that makes it ready, kept with each run."""
+"""`ready_at`: each statement that makes a job ready notes when, and each run keeps it."""
 
 from datetime import datetime, timedelta
 

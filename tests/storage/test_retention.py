@@ -1,4 +1,4 @@
-"""How long what has ended is kept, and that nothing else is ever deleted."""
+"""How long ended jobs are kept, and that prune deletes nothing else."""
 
 from datetime import timedelta
 from typing import Any

@@ -182,7 +182,7 @@ def test_what_nobody_can_take_is_parked_and_comes_back_when_somebody_can(dsn: st
     mail, fax = engine.enqueue(), engine.enqueue(Policy("fax"))
     paused = engine.enqueue(Policy("mail", queue="paused"))
     engine.one(operators.pause(SCHEMA, queue="paused", now=engine.now))
-    assert engine.one(ring.park(SCHEMA, segment=0, now=engine.now)) == 0  # nobody is alive: they will be back
+    assert engine.one(ring.park(SCHEMA, segment=0, now=engine.now)) == 0, "no worker is alive yet"
     worker = engine.worker(queues=("default", "paused"))
     assert engine.one(ring.park(SCHEMA, segment=0, now=engine.now)) == 2
     shown = {job: found.is_parked for job in (mail, fax, paused) if (found := engine.find(job))}
@@ -209,7 +209,7 @@ def test_a_parked_job_still_expires_at_its_deadline(engine: Engine) -> None:
 
 
 def test_a_leader_who_follows_the_moves_keeps_the_ring_small_and_loses_nothing(engine: Engine) -> None:
-    """Enqueue, claim and settle for several rounds, with one job that nobody takes among them."""
+    """Enqueue, claim and settle for several rounds, with one job among them that no worker takes."""
     stuck = engine.enqueue(Policy("fax"))
     worker = engine.worker()
     done = 0

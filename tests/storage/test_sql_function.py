@@ -147,7 +147,7 @@ def test_a_mistake_is_told_before_anything_is_written(engine: Engine, arguments:
 
 
 def test_a_hostile_search_path_changes_nothing(engine: Engine) -> None:
-    """Somebody's function of the same name as one that we call must not run with the caller's rights."""
+    """A function that shadows one holdfast.enqueue calls must not run with the caller's rights."""
     engine.connection.execute(
         "create schema evil; create table evil.job (id int); set search_path = evil, holdfast"
     )

@@ -1,4 +1,4 @@
-"""Failures, arguments and names: fit for Postgres whatever they hold, or refused."""
+"""Failures, arguments and names are made fit for Postgres, or refused."""
 
 import json
 import math

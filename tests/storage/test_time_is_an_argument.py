@@ -1,4 +1,4 @@
-"""No statement of ours reads the server's clock unless its caller gave it no time."""
+"""No statement reads the server's clock unless its caller passed no time."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What waits for a worker that there is not: jobs of a queue or kind that nobody serves, and schedules."""
+"""Jobs and schedules of a queue or kind that no live worker serves are listed."""
 
 from datetime import timedelta
 
@@ -16,7 +16,7 @@ def waiting(engine: Engine) -> list[Unserved]:
 def test_jobs_whose_queue_or_kind_no_live_worker_serves_are_found(engine: Engine) -> None:
     for queue, kind in (("default", "mail"), ("default", "mial"), ("defualt", "mail"), ("default", "pay")):
         engine.enqueue(Policy(kind, queue=queue))
-    assert waiting(engine) == [], "nobody is alive: they will be back"
+    assert waiting(engine) == [], "no worker is alive: theirs will come back"
     engine.worker()
     assert waiting(engine) == [
         (None, "default", "mial", True, False),

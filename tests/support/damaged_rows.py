@@ -20,7 +20,7 @@ EXTREMES: dict[str, list[str]] = {
     "boolean": ["true", "false"],
     "timestamp with time zone": ["-infinity", "infinity", "4713-01-01 BC", "294276-12-31", "9999-12-31 23:59:59Z"],  # noqa: E501  # reads as one
     "interval": ["-178000000 years", "178000000 years", "0"],
-    "text": ["", "nobody knows this", "x" * 2000],
+    "text": ["", "an unknown word", "x" * 2000],
     "json": ["null", "[]", "1", '{"a": 1e999}'],
     "jsonb": ["null", "[]", '"text"', '{"list": [null]}', '{"schedule": 1, "plan_time": "2026-13-99T"}'],
     "ARRAY": ["{}", "{NULL}", "{{a,b},{c,d}}"],

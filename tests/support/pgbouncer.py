@@ -34,7 +34,9 @@ log_disconnections = 0
 
 @contextmanager
 def pgbouncer(dsn: str, mode: str, *, pool_size: int = 20, round_robin: bool = False) -> Iterator[str]:
-    """The DSN of the same database behind a pgbouncer. It refuses to be root, so then it is nobody."""
+    """The DSN of the same database behind a pgbouncer. As it refuses to run as root, root runs it
+    as the user nobody.
+    """
     program = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
     if program is None:
         pytest.fail("pgbouncer is not installed: run scripts/install-machine-tools")

@@ -111,7 +111,7 @@ class Proxy:
         self._latency = seconds
 
     def refuse(self) -> None:
-        """Nobody listens here any more; open connections go on. Any switch but `reset` undoes it."""
+        """New connections are refused; open ones go on. Any switch but `reset` undoes it."""
         self._switch(self._fault, listen=False)
 
     def reset(self) -> None:
@@ -134,7 +134,7 @@ class Proxy:
         await self.until(lambda: self.since.replies_passed >= count)
 
     async def reply_swallowed(self, count: int = 1) -> None:
-        """Until the server has answered, which nobody will learn."""
+        """Until the server has answered, and the answer was dropped."""
         await self.until(lambda: self.since.replies_swallowed >= count)
 
     async def until(self, is_so: Callable[[], bool], *, within: float = 20.0) -> None:

@@ -1,4 +1,4 @@
-"""Bad days for an embedded server: the same socket, port and data before and after."""
+"""Faults of an embedded server: stopped, restarted; socket, port and data stay the same."""
 
 import signal
 
@@ -18,7 +18,7 @@ def restart(server: EmbeddedServer, mode: StopMode = "immediate") -> None:
 
 
 def stop_now(server: EmbeddedServer, mode: StopMode = "immediate") -> None:
-    """Stop Postgres whoever uses it. The users stay counted."""
+    """Stop Postgres although processes use it. They stay counted as its users."""
     with deciding(server._layout):
         Postmaster(server._layout).stop(mode)
 

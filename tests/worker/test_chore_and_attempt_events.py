@@ -1,4 +1,4 @@
-"""What is said of chores and attempts, and to whom: events first, log lines as one of their readers."""
+"""What a worker tells of chores and attempts: events first, log lines as one of their readers."""
 
 import asyncio
 import logging
@@ -68,7 +68,7 @@ async def test_a_chore_that_fails_is_told_of_and_goes_on() -> None:
 
 @pytest.fixture
 def someone_elses_handler() -> Iterator[list[logging.LogRecord]]:
-    """A log of the application's own choice in place of whatever is set up, for Holdfast's lines alone."""
+    """The application's own logging for Holdfast's lines, in place of the root logger's."""
     taken: list[logging.LogRecord] = []
 
     class Taking(logging.Handler):
@@ -91,7 +91,7 @@ async def test_an_application_takes_our_lines_into_a_log_and_a_level_of_its_own(
     dsn: str, someone_elses_handler: list[logging.LogRecord]
 ) -> None:
     events: list[Event] = []
-    # Neither the root's level nor its handlers count for who has chosen his own.
+    # The root's level and handlers do not count for an application that has set its own.
     logging.getLogger().setLevel(logging.CRITICAL)
     try:
         async with App(dsn, readers=[events.append]) as app:

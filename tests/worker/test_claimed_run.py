@@ -1,4 +1,4 @@
-"""What a worker makes of the times that a claim brings."""
+"""A claimed run turns the database's times into the worker's own."""
 
 from datetime import UTC, datetime, timedelta
 from time import monotonic

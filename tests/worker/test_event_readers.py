@@ -1,4 +1,4 @@
-"""What every attempt tells is made only if somebody listens; its task carries the name of its kind."""
+"""Events of attempts are made only for readers that want them; an attempt's task is named after its kind."""
 
 import asyncio
 import gc

@@ -1,4 +1,4 @@
-"""Nothing begins under a lease that has run out: no handler, in whatever way it is called, and no step."""
+"""After its lease has run out a worker begins neither a handler nor a step."""
 
 import asyncio
 import math
@@ -67,7 +67,7 @@ async def test_a_child_process_is_not_given_a_call_too_late() -> None:
 
 
 async def test_a_child_process_that_reads_its_call_too_late_does_not_begin_it() -> None:
-    """Its start takes longer than the lease lasts, and nobody renews it meanwhile."""
+    """Its start takes longer than the lease lasts, and the lease is not renewed meanwhile."""
     async with Processes() as processes:
         run = run_with(monotonic() + 0.02)
         with pytest.raises(NotBegun):

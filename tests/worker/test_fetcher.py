@@ -1,4 +1,4 @@
-"""Runs of a full claim begin while the next is asked for; in between nobody may take them as forgotten."""
+"""The fetcher begins the runs of a full claim while it claims the next; none of them counts as forgotten."""
 
 import asyncio
 import math

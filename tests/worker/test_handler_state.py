@@ -1,4 +1,4 @@
-"""What a handler leaves in `ctx.state` survives retries, and cannot strand its run; nor can what it says."""
+"""`ctx.state` survives retries, and neither it nor ctx.progress can strand its run."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What handlers give that is far too large: cut or dropped with a flag, and no harm to their neighbours."""
+"""Huge results, errors and states are cut or dropped with a flag, and harm no other job."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Threads of plain functions: few stay, and those that nobody needs end."""
+"""Threads for plain functions: a few stay, and idle ones end."""
 
 import logging
 import sys

@@ -1,4 +1,4 @@
-"""A leader that ends gives up its place first, however often it is told to end, and leaves no task behind."""
+"""A leader that ends steps down first, even if it is cancelled twice, and leaves no task behind."""
 
 import asyncio
 from collections.abc import AsyncIterator

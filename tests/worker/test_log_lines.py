@@ -1,4 +1,4 @@
-"""Lines of the log: whatever is in them, they can be written to a file."""
+"""Every log line can be written to a file, whatever text it carries."""
 
 import json
 import logging

@@ -142,7 +142,7 @@ async def test_a_handler_that_closes_the_connection_has_killed_its_process(proce
 
 async def test_a_child_that_died_while_idle_costs_no_attempt(processes: Processes) -> None:
     first = await run(processes, handlers.where)
-    os.kill(first, signal.SIGSTOP)  # so that the call meets a child that is alive, as far as anybody knows
+    os.kill(first, signal.SIGSTOP)  # so that the call meets a child that still looks alive
     call = Run.of(handlers.where).begin(processes)
     await asyncio.sleep(0)
     os.kill(first, signal.SIGKILL)

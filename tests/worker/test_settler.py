@@ -1,4 +1,4 @@
-"""An ending that cannot be written harms neither its neighbours nor the worker."""
+"""A result that cannot be written harms neither its neighbours in the batch nor the worker."""
 
 import asyncio
 

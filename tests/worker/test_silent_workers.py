@@ -49,7 +49,7 @@ async def test_the_renewal_of_leadership_wakes_the_rescue_of_a_silent_worker(dsn
             )
             task = asyncio.create_task(leader.run())
             async with asyncio.timeout(30):
-                await turns.get()  # its first turn, before anybody was silent
+                await turns.get()  # its first turn, before any worker was silent
                 engine.connection.execute(
                     "update holdfast.worker set expires_at = now() - interval '1 s' where id = %s",
                     [silent],

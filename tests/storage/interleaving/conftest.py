@@ -1,3 +1,5 @@
+"""Sessions that a test steps through their statements; every invariant holds at the end."""
+
 from collections.abc import Iterator
 
 import pytest

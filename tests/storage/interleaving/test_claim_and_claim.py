@@ -1,4 +1,4 @@
-"""Two workers reach for the same jobs."""
+"""Two workers claim the same jobs."""
 
 import pytest
 
@@ -12,13 +12,13 @@ def test_a_job_that_somebody_is_claiming_is_stepped_over_without_waiting(session
     first, second = ann.enqueue(), ann.enqueue()
     ann_worker, bob_worker = ann.worker(), bob.worker()
     ann.begin()
-    [hers] = ann.claim(ann_worker, limit=1)
-    [his] = bob.claim(bob_worker, limit=1)
-    assert (hers.job, his.job) == (first, second)
+    [anns] = ann.claim(ann_worker, limit=1)
+    [bobs] = bob.claim(bob_worker, limit=1)
+    assert (anns.job, bobs.job) == (first, second)
     assert bob.claim(bob_worker) == []
     ann.commit()
     assert bob.claim(bob_worker) == []
-    assert hers.run != his.run
+    assert anns.run != bobs.run
 
 
 @pytest.mark.requirement("S1.3", "S2.17")
@@ -27,13 +27,13 @@ def test_a_claim_that_is_rolled_back_leaves_the_job_to_the_next(sessions: Sessio
     job = ann.enqueue()
     ann_worker, bob_worker = ann.worker(), bob.worker()
     ann.begin()
-    [hers] = ann.claim(ann_worker)
+    [anns] = ann.claim(ann_worker)
     assert bob.claim(bob_worker) == []
     ann.rollback()
-    [his] = bob.claim(bob_worker)
-    assert (his.job, his.attempt) == (job, 1)
-    assert ann.settles(ann_worker, hers, DONE).answer == "lost"
-    assert bob.settles(bob_worker, his, DONE).answer == "settled"
+    [bobs] = bob.claim(bob_worker)
+    assert (bobs.job, bobs.attempt) == (job, 1)
+    assert ann.settles(ann_worker, anns, DONE).answer == "lost"
+    assert bob.settles(bob_worker, bobs, DONE).answer == "settled"
 
 
 @pytest.mark.requirement("S4.9", "S0.3")
@@ -43,10 +43,10 @@ def test_a_claim_that_began_before_another_one_ended_takes_only_what_is_left(ses
     jobs = [ann.enqueue() for _ in range(4)]
     ann_worker, bob_worker = ann.worker(), bob.worker()
     with mark.holding("select from holdfast.worker where id = %s for update", bob_worker):
-        his = sessions.start(bob, lambda: bob.claim(bob_worker)).waits_for(mark)
-        hers = ann.claim(ann_worker, limit=3)
-    assert [row.job for row in hers] == jobs[:3]
-    assert [row.job for row in his.answer()] == jobs[3:]
+        bobs = sessions.start(bob, lambda: bob.claim(bob_worker)).waits_for(mark)
+        anns = ann.claim(ann_worker, limit=3)
+    assert [row.job for row in anns] == jobs[:3]
+    assert [row.job for row in bobs.answer()] == jobs[3:]
 
 
 def test_two_claims_stopped_in_the_middle_share_the_jobs_and_no_run(sessions: Sessions) -> None:
@@ -54,8 +54,8 @@ def test_two_claims_stopped_in_the_middle_share_the_jobs_and_no_run(sessions: Se
     jobs = [ann.enqueue() for _ in range(4)]
     ann_worker, bob_worker = ann.worker(), bob.worker()
     with blocking_runs(mark):
-        hers = sessions.start(ann, lambda: ann.claim(ann_worker, limit=2)).waits_for(mark)
-        his = sessions.start(bob, lambda: bob.claim(bob_worker, limit=4)).waits_for(mark)
-    rows = hers.answer() + his.answer()
+        anns = sessions.start(ann, lambda: ann.claim(ann_worker, limit=2)).waits_for(mark)
+        bobs = sessions.start(bob, lambda: bob.claim(bob_worker, limit=4)).waits_for(mark)
+    rows = anns.answer() + bobs.answer()
     assert sorted(row.job or 0 for row in rows) == jobs
     assert len({row.run for row in rows}) == 4

@@ -1,4 +1,4 @@
-"""A worker reaches for a job that an operator cancels, reprioritises or pauses."""
+"""A worker claims a job while an operator cancels, reprioritises or pauses it."""
 
 import pytest
 

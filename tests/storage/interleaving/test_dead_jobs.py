@@ -1,4 +1,4 @@
-"""A dead job is resumed, purged and pruned by several at once."""
+"""Several sessions resume, purge and prune the same dead job."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Everybody at once: nobody is deadlocked, nothing fails that may not, and every job ends exactly once."""
+"""All actors at once: no deadlock, no unexpected error, and every job ends exactly once."""
 
 import random
 from datetime import UTC, datetime, timedelta
@@ -42,7 +42,7 @@ create trigger witness after insert or update on holdfast.ledger for each row ex
 
 
 def drain(session: Session) -> None:
-    """Callers and operators have gone, days pass, and a worker that knows everything ends what is left."""
+    """Callers and operators have stopped, days pass, and a worker that knows every kind ends what is left."""
     session.now = datetime.now(UTC)
     kinds = (*KINDS, UNKNOWN)
     worker = session.worker(queues=QUEUES, kinds=kinds)
@@ -50,7 +50,7 @@ def drain(session: Session) -> None:
     for queue in QUEUES:
         session.run(operators.resume(SCHEMA, queue=queue))
     while not is_drained(session):
-        assert monotonic() < deadline, f"nobody can end these: {left(session)}"
+        assert monotonic() < deadline, f"no worker can end these: {left(session)}"
         session.pass_time(timedelta(days=1))
         session.renew(worker)
         session.mark_lost()
@@ -88,7 +88,7 @@ def scalar(connection: psycopg.Connection[Any], query: str) -> Any:
 @pytest.mark.requirement("S0.3", "S1.3", "S2.11", "S2.13", "S3.6", "S3.24", "S4.9")
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize("seconds", [8, pytest.param(60, marks=pytest.mark.machine)])
-def test_nobody_is_deadlocked_and_every_job_ends_exactly_once(dsn: str, seconds: int) -> None:
+def test_no_actor_is_deadlocked_and_every_job_ends_exactly_once(dsn: str, seconds: int) -> None:
     record = SharedRecord()
     with connect(dsn) as connection:
         connection.execute(WITNESS)
@@ -102,7 +102,7 @@ def test_nobody_is_deadlocked_and_every_job_ends_exactly_once(dsn: str, seconds:
             connection.execute("select job, sum(endings)::int from witness group by job").fetchall()
         )
         assert {job: endings.get(job, 0) for job in record.asked if endings.get(job, 0) != 1} == {}
-        assert set(endings) == record.asked, "somebody's rolled back job ran"
+        assert set(endings) == record.asked, "a job ran although its enqueue was rolled back"
         assert flaws(connection) == {}
         assert max(record.settled.values()) == 1
         counted = "select runs from holdfast.tally union all select runs from holdfast.counter"

@@ -1,4 +1,4 @@
-"""Who leads, and what happens when two believe that they do: every chore is harmless twice."""
+"""Which worker leads, and why two that both believe it do no harm: every chore is safe to run twice."""
 
 from datetime import timedelta
 

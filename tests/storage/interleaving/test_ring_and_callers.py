@@ -1,4 +1,4 @@
-"""Callers enqueue into a segment that the leader is about to empty: whatever they believe, no job is lost."""
+"""Callers enqueue into a segment that the leader is about to truncate: no job is lost."""
 
 import psycopg
 import pytest

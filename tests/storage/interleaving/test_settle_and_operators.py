@@ -1,4 +1,4 @@
-"""A run is settled while somebody cancels, reprioritises or prunes its job, or sits on its unique key."""
+"""A worker settles a run while another session cancels, reprioritises or prunes its job, or locks its key."""
 
 import psycopg
 import pytest
@@ -85,7 +85,7 @@ def test_two_cancels_of_a_running_job_request_it_once(sessions: Sessions) -> Non
 def test_a_cancel_inside_a_repeatable_read_transaction_of_its_caller_fails_when_the_run_has_changed(
     sessions: Sessions,
 ) -> None:
-    """A serialization failure is the answer that such a caller has asked for: he tries again."""
+    """A caller at this isolation level gets a serialization failure, and tries again."""
     worker_side, caller = sessions.open(), sessions.open_as_caller()
     worker, job, run = running(worker_side)
     caller.begin("repeatable read")
@@ -138,7 +138,7 @@ def test_a_prune_does_not_see_a_job_that_is_being_settled(sessions: Sessions) ->
 
 
 def test_a_settle_sent_again_while_its_job_is_pruned_writes_nothing(sessions: Sessions) -> None:
-    """Until the prune has ended the ledger still has the run; afterwards nobody knows it any more."""
+    """Until the prune has ended the ledger still has the run; afterwards no row names it."""
     worker_side, leader = sessions.open_many(2)
     worker, job, run = running(worker_side, Policy("mail", keep=YEAR * 0))
     assert worker_side.settles(worker, run, DONE).answer == "settled"

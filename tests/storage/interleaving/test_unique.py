@@ -1,4 +1,4 @@
-"""Two callers ask for one unique key, and what the one is told depends on how the other ends."""
+"""Two callers ask for one unique key: the answer to one depends on how the other's transaction ends."""
 
 from collections.abc import Callable
 from functools import partial
@@ -90,7 +90,7 @@ def test_an_enqueue_that_must_be_the_first_is_refused_after_it_waited(sessions: 
 def test_a_caller_with_a_stricter_isolation_level_fails_on_a_key_that_came_after_his_snapshot(
     sessions: Sessions, isolation: str
 ) -> None:
-    """The serialization failure is his: he asked not to see what others do, and it cannot be ignored."""
+    """The caller asked not to see what others commit, so it gets the serialization failure."""
     one, two = sessions.open_as_caller(), sessions.open_as_caller()
     two.begin(isolation)
     two.find(1)
@@ -112,7 +112,7 @@ def test_a_caller_in_repeatable_read_is_given_a_job_that_he_can_see(sessions: Se
 def test_batches_with_the_same_keys_in_another_order_wait_for_each_other_and_never_both(
     sessions: Sessions,
 ) -> None:
-    """Keys are taken in order, whatever the order of the batch: otherwise this is a deadlock."""
+    """Keys are taken in sorted order, not in the order of the batch: otherwise this is a deadlock."""
     one, two, mark = sessions.open_as_caller(), sessions.open_as_caller(), sessions.open()
 
     def batch(caller: Session, *keys: str) -> list[jobs.Enqueued]:

@@ -1,4 +1,4 @@
-"""The job that holds a unique key is claimed, settled or cancelled while somebody asks for the key."""
+"""A caller asks for a unique key while the job that holds it is claimed, settled or cancelled."""
 
 import json
 
@@ -126,7 +126,7 @@ def test_a_replace_whose_job_is_settled_between_its_statements_replaces_what_sta
 def test_a_replace_in_repeatable_read_fails_when_its_job_was_claimed_after_the_snapshot(
     sessions: Sessions,
 ) -> None:
-    """The serialization failure is the caller's, as he chose: he tries again and learns of the run."""
+    """The caller chose this isolation level: it gets a serialization failure, and tries again."""
     caller, worker_side = sessions.open_as_caller(), sessions.open()
     job = caller.unique("invoice 7").job
     caller.begin("repeatable read")
@@ -139,7 +139,7 @@ def test_a_replace_in_repeatable_read_fails_when_its_job_was_claimed_after_the_s
 
 
 def test_a_cancel_frees_a_key_that_others_asked_for_meanwhile(sessions: Sessions) -> None:
-    """Whoever was given the existing job has touched the key; it goes with the job all the same."""
+    """The caller that was given the existing job has touched the key; the key still goes with the job."""
     caller, operator, mark = sessions.open_as_caller(), sessions.open(), sessions.open()
     job = caller.unique("invoice 7").job
     with blocking_tallies(mark):

@@ -1,4 +1,4 @@
-"""What the state machine asks for: jobs, outcomes and transitions, few enough of each that they meet."""
+"""Inputs of the state machine: jobs, outcomes and transitions, few enough of each that they meet."""
 
 import json
 from dataclasses import dataclass, replace

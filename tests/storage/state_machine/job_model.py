@@ -99,7 +99,7 @@ class Lives:
         return None if first is None else max(first - self.now, timedelta())
 
     def holder(self, key: tuple[str, str] | None) -> Job | None:
-        """The active job that holds a key; one left behind by a job that has ended is nobody's."""
+        """The active job that holds a key; a key left behind by a job that has ended has no holder."""
         job = self.jobs.get(self.keys[key]) if key in self.keys else None
         return job if job and job.is_active else None
 
@@ -147,7 +147,7 @@ class Lives:
     def settle(
         self, settlement: Settlement, *, is_hindered: bool = False, by_leader: bool = False
     ) -> Settled:
-        """`is_hindered`: somebody has the unique keys locked, so that they stay behind."""
+        """`is_hindered`: another session has locked the unique keys, so that they stay behind."""
         job, run = self.jobs.get(settlement.job), settlement.run
         if job is None:
             return Settled(settlement.job, run, "lost", None)
@@ -202,7 +202,7 @@ class Lives:
         self._notice(job, outcome, attempt)
 
     def _notice(self, job: Job, outcome: RunOutcome, attempt: int) -> None:
-        """No attempt of a worker has told of it: somebody has to tell the hooks."""
+        """No attempt of a worker has reported this end: another worker has to call the hooks."""
         self.notices[job.id, outcome, attempt] += 1
 
     def _tally(self, job: Job, outcome: RunOutcome) -> None:

@@ -41,7 +41,7 @@ Place = Ready | Scheduled | Running | Ended
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A row of the ledger. `run` is None for an ending without a run: nobody was given its number."""
+    """A row of the ledger. `run` is None for an ending without a run: no worker was given its number."""
 
     run: int | None
     outcome: RunOutcome

@@ -35,7 +35,7 @@ class Leading(Core):
         luck=_lucks,
     )
     def lose_workers(self, length: timedelta, limit: int, luck: float, *, rescues: bool) -> None:
-        """Who has not beaten is marked, and what he runs taken away: in one go, or the latter later."""
+        """Mark workers without a heartbeat as lost, and take their runs away: at once, or in a later pass."""
         self.pass_time(length)
         assert sorted(self.engine.run(workers.mark_lost(SCHEMA, now=self.now))) == self.model.mark_lost()
         if rescues:

@@ -1,4 +1,4 @@
-"""Rules of operators."""
+"""Rules of operators: cancel, reprioritise, pause, resume, retry and purge."""
 
 from datetime import timedelta
 

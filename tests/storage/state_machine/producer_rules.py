@@ -1,4 +1,4 @@
-"""Rules of those who enqueue."""
+"""Rules of producers: enqueue in Python and in SQL, one job or a batch."""
 
 from dataclasses import replace
 
@@ -47,7 +47,7 @@ class Producing(Core):
     @precondition(lambda self: bool(ended_keys(self)))
     @rule(key=one_of(ended_keys), policy=policies)
     def enqueue_again(self, key: tuple[str, str], policy: Policy) -> None:
-        """A key is free again once its job has ended, and whoever had it before may want it back."""
+        """A key is free again once its job has ended, and the job that had it before may ask for it again."""
         queue, name = key
         new = NewJob(replace(policy, queue=queue), unique_key=name)
         [answer] = self.engine.hold(jobs.enqueue_many(SCHEMA, [new], now=self.now))

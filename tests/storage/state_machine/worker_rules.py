@@ -1,4 +1,4 @@
-"""Rules of workers: claim, save, settle in time, too late or twice, beat, retire, and lose replies."""
+"""Rules of workers: claim, save, settle in time, too late or twice, heartbeat, retire, and lose replies."""
 
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
@@ -97,7 +97,7 @@ class Working(Core):
         is_hindered: bool,
         is_sent_again: bool,
     ) -> None:
-        """Also while somebody has the unique keys locked; also with a lost reply and the same sent again."""
+        """Also while another session locks the unique keys, and when the same is sent again."""
         settlements = [
             Settlement(worker, job, run, self.decide(job, outcome, luck))
             for (worker, job, run), outcome in zip(claims, came_to, strict=False)
@@ -114,21 +114,23 @@ class Working(Core):
             self.model.workers[worker].memory.discard(run)
 
     @precondition(lambda self: bool(stale(self)))
-    @rule(claims=some_of(late) | some_of(stale), wishes=st.lists(transitions, min_size=3, max_size=3))
-    def settle_too_late(self, claims: list[Claim], wishes: list[Transition]) -> None:
-        settlements = [Settlement(*claim, wish) for claim, wish in zip(claims, wishes, strict=False)]
+    @rule(claims=some_of(late) | some_of(stale), asked=st.lists(transitions, min_size=3, max_size=3))
+    def settle_too_late(self, claims: list[Claim], asked: list[Transition]) -> None:
+        settlements = [
+            Settlement(*claim, transition) for claim, transition in zip(claims, asked, strict=False)
+        ]
         assert all(answer.answer in ("already", "lost") for answer in self.send(settlements))
 
     @precondition(lambda self: bool(live(self)))
-    @rule(claim=one_of(live), wish=transitions)
-    def settle_what_was_given_back(self, claim: Claim, wish: Transition) -> None:
+    @rule(claim=one_of(live), transition=transitions)
+    def settle_what_was_given_back(self, claim: Claim, transition: Transition) -> None:
         """The same worker may have the job again by then: only the run tells the two apart."""
         worker, job, run = claim
         self.send([Settlement(worker, job, run, ReleaseJob())])
         self.model.workers[worker].memory.discard(run)
         self.take(worker, self.model.jobs[job].new.policy.queue, ALL_KINDS, 4, is_reply_lost=False)
         self.save([claim], STATES[0])
-        self.settle_too_late([claim], [wish])
+        self.settle_too_late([claim], [transition])
 
     @precondition(lambda self: bool(live(self)))
     @rule(claim=one_of(live), other=one_of(all_workers), transition=transitions)
