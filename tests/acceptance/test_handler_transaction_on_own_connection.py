@@ -153,9 +153,7 @@ OPEN = {
 
 
 @pytest.mark.parametrize("way", OPEN.values(), ids=OPEN)
-async def test_a_connection_in_a_transaction_of_somebody_else_is_refused(
-    dsn: str, books: Books, way: Way
-) -> None:
+async def test_a_connection_inside_another_transaction_is_refused(dsn: str, books: Books, way: Way) -> None:
     async with App(dsn) as app:
         pay = paying(app, dsn, way, is_raising=lambda _: False)
         async with working(app):

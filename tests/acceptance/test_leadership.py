@@ -103,7 +103,7 @@ async def test_a_leader_that_cannot_renew_stops_its_chores_before_its_lease_ends
 
 
 @pytest.mark.requirement("S3.5", "S3.2")
-async def test_who_waits_to_lead_hears_that_the_place_is_vacant(dsn: str, books: Books) -> None:
+async def test_a_worker_that_waits_to_lead_hears_that_the_place_is_vacant(dsn: str, books: Books) -> None:
     async with App(dsn) as app:
         noting(app)
         async with working(app) as first:

@@ -21,7 +21,7 @@ async def proxy(dsn: str) -> AsyncIterator[Proxy]:
 
 
 @pytest.mark.requirement("S1.10", "S1.28", "S4.21")
-async def test_attempts_are_aborted_before_anybody_else_may_take_them_over(
+async def test_attempts_are_aborted_before_another_worker_may_take_them_over(
     dsn: str, shop: Any, books: Books, workers: Workers, proxy: Proxy
 ) -> None:
     cut = await workers.start(dsn=proxy.dsn(dsn), lease=3)

@@ -109,7 +109,7 @@ async def test_what_was_due_before_the_worker_came_is_run(dsn: str, books: Books
 
 
 @pytest.mark.requirement("S2.19")
-async def test_a_job_that_nobody_announced_is_found_by_polling(dsn: str, books: Books) -> None:
+async def test_a_job_without_a_notification_is_found_by_polling(dsn: str, books: Books) -> None:
     async with App(dsn) as app:
 
         @app.job

@@ -286,7 +286,7 @@ def test_one_app_serves_one_event_loop_after_another(dsn: str, observer: Observe
     assert [job["id"] for job in observer.jobs()] == ids
 
 
-def test_a_loop_that_ended_without_closing_is_in_nobodys_way(dsn: str, observer: Observer) -> None:
+def test_a_loop_that_ended_without_closing_harms_no_later_loop(dsn: str, observer: Observer) -> None:
     app = App(dsn)
 
     @app.job

@@ -114,7 +114,7 @@ async def test_two_ways_to_meet_a_taken_key_are_refused_before_anything_is_writt
     assert observer.count() == 0
 
 
-async def test_a_caller_who_is_cancelled_has_written_nothing(app: App, observer: Observer) -> None:
+async def test_a_caller_that_is_cancelled_has_written_nothing(app: App, observer: Observer) -> None:
     """And the connection that was used serves the next one."""
     mail = mail_of(app)
     await mail.enqueue(0)

@@ -152,7 +152,7 @@ async def test_a_result_that_was_dropped_is_warned_of_in_the_log(
     assert not any("flag" in line for line in others)
 
 
-async def test_a_result_of_another_type_is_for_whoever_reads_it(app: App) -> None:
+async def test_a_result_of_another_type_is_left_to_its_reader(app: App) -> None:
     @app.job
     async def work() -> int:
         return "seven"  # type: ignore[return-value]  # its point
@@ -327,13 +327,13 @@ async def test_a_job_that_failed_says_with_what(app: App) -> None:
 
 
 @pytest.mark.parametrize(
-    ("request", "state", "words"),
+    ("asked", "state", "words"),
     [(Cancel("sold out"), "cancelled", "Cancel: sold out"), (Fail("bad card"), "failed", "Fail: bad card")],
 )
-async def test_a_handler_can_end_its_job(app: App, request: Exception, state: str, words: str) -> None:
+async def test_a_handler_can_end_its_job(app: App, asked: Exception, state: str, words: str) -> None:
     @app.job
     async def work() -> None:
-        raise request
+        raise asked
 
     async with app.worker():
         handle = await work.enqueue()

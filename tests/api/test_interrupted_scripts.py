@@ -150,7 +150,7 @@ def test_what_ends_meanwhile_has_succeeded(start: Start, observer: Observer) -> 
     assert states(observer) == [("short", "succeeded", 1)]
 
 
-def test_the_second_one_gives_a_plain_function_back_too(start: Start, observer: Observer) -> None:
+def test_the_second_ctrl_c_gives_a_plain_function_back(start: Start, observer: Observer) -> None:
     script = start(INSIDE, "blocking")
     script.until_said("blocking has begun")
     script.interrupt()
@@ -173,7 +173,7 @@ def test_one_that_comes_when_the_block_has_ended_by_itself_gives_back_at_once(
     assert "the script went on" not in script.said
 
 
-def test_a_worker_that_is_the_program_says_it_too(start: Start, observer: Observer) -> None:
+def test_a_worker_that_is_the_program_says_what_it_waits_for(start: Start, observer: Observer) -> None:
     script = start(PROGRAM, "slow")
     script.until_said("slow has begun")
     script.interrupt()

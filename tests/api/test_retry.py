@@ -158,16 +158,16 @@ async def test_a_job_asked_for_with_a_backoff_has_it_before_its_kinds_function(a
 
 
 @pytest.mark.parametrize(
-    ("request", "attempt"),
+    ("asked", "attempt"),
     [(RetryLater("1h"), 1), (RetryLater(HOUR), 1), (Snooze("1h"), 0), (Snooze(HOUR), 0)],
 )
-async def test_a_handler_chooses_its_own_delay(app: App, request: Exception, attempt: int) -> None:
+async def test_a_handler_chooses_its_own_delay(app: App, asked: Exception, attempt: int) -> None:
     begun = asyncio.Event()
 
     @app.job(retry=Retry(backoff="9h", on=ValueError))
     async def work() -> None:
         begun.set()
-        raise request
+        raise asked
 
     async with app.worker():
         handle = await work.enqueue()

@@ -224,7 +224,7 @@ def test_operators_resume_retry_cancel_and_send_events(left: Left, capsys: Captu
         ]
 
 
-def test_steps_that_are_done_are_only_forgotten_by_who_says_so(left: Left, capsys: Captured) -> None:
+def test_done_steps_are_forgotten_only_when_the_operator_says_so(left: Left, capsys: Captured) -> None:
     assert main(["flows", "retry", str(left.failed)]) == 4
     assert capsys.readouterr().err == (
         f"holdfast: flow {left.failed} would forget what 11 steps that are done gave, and do them again: "

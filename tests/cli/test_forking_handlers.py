@@ -45,7 +45,7 @@ def in_a_child(name: str) -> str:
 
 
 @pytest.mark.parametrize("kind", ["returns", "awaits", "raises", "in_a_thread", "in_a_child"])
-def test_what_a_handler_forks_settles_nothing_and_keeps_nobody_from_ending(
+def test_what_a_handler_forks_settles_nothing_and_keeps_no_process_from_ending(
     start: Start, conn: psycopg.Connection, folder: Path, kind: str
 ) -> None:
     (folder / "shop.py").write_text(APP + FORKING, "utf-8")

@@ -88,7 +88,7 @@ def test_a_process_that_a_handler_ends_is_replaced_whatever_its_exit_code(
     assert worker.ended() == 0
 
 
-def test_a_process_that_somebody_else_told_to_end_drains_and_is_replaced(
+def test_a_process_that_gets_a_signal_of_its_own_drains_and_is_replaced(
     start: Start, conn: psycopg.Connection, folder: Path
 ) -> None:
     worker = start("--processes", "2")

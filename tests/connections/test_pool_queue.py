@@ -37,7 +37,7 @@ async def test_callers_are_served_in_the_order_in_which_they_came(dsn: str) -> N
     assert served == list(range(20))
 
 
-def test_so_are_threads(dsn: str) -> None:
+def test_threads_are_served_in_the_order_in_which_they_came(dsn: str) -> None:
     served: list[int] = []
 
     def use(number: int) -> None:

@@ -16,7 +16,7 @@ from holdfast.postgres.listening_connection import ListeningConnection
 from holdfast.postgres.options import PoolOptions
 
 
-async def test_users_who_are_cancelled_at_any_time_leave_every_connection_to_the_others(dsn: str) -> None:
+async def test_users_cancelled_at_any_time_leave_every_connection_to_the_others(dsn: str) -> None:
     """One that is handed over at that very moment would belong to no caller, and be missing for ever."""
     chance = random.Random(1)
     options = PoolOptions(pool_min_conns=1, pool_max_conns=2, pool_timeout="3s")

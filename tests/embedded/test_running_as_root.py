@@ -78,7 +78,7 @@ def test_root_in_a_namespace_needs_no_way_through_a_closed_parent(tmp_path: Path
 
 
 @pytest.mark.usefixtures("no_namespaces", "reachable_binaries")
-def test_root_without_namespaces_runs_it_as_nobody(open_path: Path) -> None:
+def test_root_without_namespaces_runs_it_as_the_user_nobody(open_path: Path) -> None:
     before = modes(open_path)
     with EmbeddedServer.start(open_path / ".holdfast", settings=FAST, tcp=True) as server:
         assert owner_of(server) == NOBODY
@@ -88,7 +88,7 @@ def test_root_without_namespaces_runs_it_as_nobody(open_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("no_namespaces", "reachable_binaries")
-def test_in_a_directory_of_roots_only_what_is_postgres_s_is_given_to_nobody(open_path: Path) -> None:
+def test_in_roots_directory_only_postgres_files_are_given_to_the_user_nobody(open_path: Path) -> None:
     (open_path / "precious").touch(0o600)
     with EmbeddedServer.start(open_path, settings=FAST) as server:
         assert owner_of(server) == NOBODY
@@ -110,7 +110,7 @@ def test_data_made_in_a_namespace_can_be_run_without_one(
 
 
 @pytest.mark.usefixtures("no_namespaces", "reachable_binaries")
-def test_a_parent_closed_to_nobody_is_named_and_stays_closed(tmp_path: Path) -> None:
+def test_a_parent_closed_to_the_user_nobody_is_named_and_stays_closed(tmp_path: Path) -> None:
     (tmp_path / "closed").mkdir(mode=0o700)
     before = modes(tmp_path / "closed")
     with pytest.raises(OutOfReach, match="Postgres refuses to run as root and runs as nobody here") as caught:
@@ -120,7 +120,7 @@ def test_a_parent_closed_to_nobody_is_named_and_stays_closed(tmp_path: Path) -> 
 
 
 @pytest.mark.usefixtures("no_namespaces")
-def test_binaries_out_of_nobodys_reach_are_named(
+def test_binaries_that_the_user_nobody_cannot_reach_are_named(
     open_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     links = tmp_path / "closed"

@@ -57,7 +57,7 @@ def test_other_settings_than_a_shared_server_has_are_warned_about(
     assert "fsync is 'off', not 'on'; work_mem is 'not set', not '9MB'" in caplog.text
 
 
-def test_a_kept_server_that_nobody_uses_is_restarted_for_other_settings(directory: Path) -> None:
+def test_a_kept_server_without_users_is_restarted_for_other_settings(directory: Path) -> None:
     EmbeddedServer.start(directory, settings={"fsync": "off", "work_mem": "5MB"}, keep=True).stop()
     with EmbeddedServer.start(directory) as server:
         assert setting(server.dsn, "fsync") == "on"

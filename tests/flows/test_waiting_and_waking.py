@@ -306,7 +306,7 @@ def test_a_flow_waits_for_a_job_that_it_has_not_begun(sessions: Sessions) -> Non
     assert checkpoints(session, flow.job)["other"].value == '{"sent": true}'
 
 
-def test_the_sweep_finds_a_wait_that_is_over_although_nobody_said_so(sessions: Sessions) -> None:
+def test_the_sweep_finds_a_wait_that_ended_without_a_wake_up(sessions: Sessions) -> None:
     [session] = sessions.open_many(1)
     by_event, by_child = begun(session), begun(session)
     assert waits(session, event(by_event)) == ["waiting"]
@@ -386,7 +386,7 @@ def test_a_flow_that_is_to_be_cancelled_or_is_past_its_deadline_does_not_begin_t
     assert [session.state(flow.job) for flow in (cancelled, expired)] == ["running", "running"]
 
 
-def test_events_that_nobody_took_are_deleted_after_their_time(sessions: Sessions) -> None:
+def test_events_that_no_flow_took_are_deleted_after_their_time(sessions: Sessions) -> None:
     [session] = sessions.open_many(1)
     emits(session)
     session.pass_time(flows.KEEP_EVENTS)

@@ -132,14 +132,14 @@ BREAKS = (
         "worker/service_wiring.py",
         "                leader.is_wanted()\n",
         "                pass\n",
-        (_LEADING + "test_who_waits_to_lead_hears_that_the_place_is_vacant",),
+        (_LEADING + "test_a_worker_that_waits_to_lead_hears_that_the_place_is_vacant",),
     ),
     Break(
         "a leader that stops keeps its place",
         "worker/chores/leader.py",
         "await through_cancellation(self._step_down())",
         "pass",
-        (_LEADING + "test_who_waits_to_lead_hears_that_the_place_is_vacant",),
+        (_LEADING + "test_a_worker_that_waits_to_lead_hears_that_the_place_is_vacant",),
     ),
     Break(
         "a worker that may not lead does",
@@ -264,7 +264,10 @@ BREAKS = (
         "postgres/pool_core.py",
         "self._waiters.popitem(last=False)",
         "self._waiters.popitem(last=True)",
-        (_QUEUE + "test_callers_are_served_in_the_order_in_which_they_came", _QUEUE + "test_so_are_threads"),
+        (
+            _QUEUE + "test_callers_are_served_in_the_order_in_which_they_came",
+            _QUEUE + "test_threads_are_served_in_the_order_in_which_they_came",
+        ),
     ),
     Break(
         "a connection is lent in the middle of a transaction",
@@ -278,7 +281,7 @@ BREAKS = (
         "postgres/pool.py",
         "if connection := self.core.leave_queue(waiter):",
         "if (connection := self.core.leave_queue(waiter)) and not self:",
-        (_GIVEN + "test_users_who_are_cancelled_at_any_time_leave_every_connection_to_the_others",),
+        (_GIVEN + "test_users_cancelled_at_any_time_leave_every_connection_to_the_others",),
     ),
     Break(
         "a cancellation is forgotten when the connection is cut",
@@ -471,7 +474,9 @@ BREAKS = (
         "worker/fetcher.py",
         "                    await self._look()\n",
         "                    pass\n",
-        ("acceptance/test_worker_inside_a_program.py::test_a_job_that_nobody_announced_is_found_by_polling",),
+        (
+            "acceptance/test_worker_inside_a_program.py::test_a_job_without_a_notification_is_found_by_polling",
+        ),
     ),
     Break(
         "a chore that fails ends all of them",

@@ -141,7 +141,7 @@ def test_a_leader_that_died_after_reading_leaves_everything_to_the_next(
 
 
 @pytest.mark.parametrize("is_kept", [True, False], ids=["commits", "dies"])
-def test_nobody_waits_for_a_leader_frozen_in_the_middle_of_a_fire(
+def test_no_planner_waits_for_a_leader_frozen_in_the_middle_of_a_fire(
     scopes: list[str], dsn: str, books: Books, is_kept: bool
 ) -> None:
     with leader_on(dsn) as frozen, leader_on(dsn) as other:

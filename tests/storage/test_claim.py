@@ -17,7 +17,7 @@ NO = Failure("no")
 
 
 @pytest.mark.requirement("S0.5", "S4.7", "S4.11", "S4.12", "S2.27")
-def test_a_claim_writes_who_runs_what_since_when_and_counts_the_attempt(engine: Engine) -> None:
+def test_a_claim_writes_the_lease_and_its_start_and_counts_the_attempt(engine: Engine) -> None:
     job = engine.enqueue(Policy("mail", max_attempts=7, timeout=A_MINUTE, tags=("a",)), {"to": "me"})
     engine.pass_time(timedelta(seconds=5))
     worker = engine.worker()
@@ -89,7 +89,7 @@ def test_each_of_many_jobs_goes_to_exactly_one_of_many_claimers(dsn: str, engine
 
 
 @pytest.mark.requirement("S2.17", "S1.3")
-def test_a_row_that_somebody_is_taking_is_skipped_and_not_waited_for(dsn: str, engine: Engine) -> None:
+def test_a_claim_skips_a_row_that_another_claim_has_locked(dsn: str, engine: Engine) -> None:
     first, second = engine.enqueue(), engine.enqueue()
     with Engine.on(dsn) as other, other.connection.transaction():
         assert [row.job for row in other.claim(other.worker(), limit=1)] == [first]

@@ -130,7 +130,7 @@ def test_a_purge_before_a_time_goes_in_passes_oldest_first(engine: Engine) -> No
     assert [engine.find(job) is None for job in jobs] == [True] * 3 + [False] * 2
 
 
-def test_resume_and_purge_skip_what_somebody_holds(dsn: str, engine: Engine) -> None:
+def test_resume_and_purge_skip_rows_that_another_session_holds(dsn: str, engine: Engine) -> None:
     job = die(engine)
     with Engine.on(dsn) as other, other.connection.transaction():
         other.connection.execute("select from holdfast.dead for update")

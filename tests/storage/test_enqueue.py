@@ -159,7 +159,7 @@ def test_jobs_that_differ_only_in_their_args_are_written_as_any_others(engine: E
 
 
 @pytest.mark.requirement("S2.9")
-def test_a_job_exists_when_the_caller_commits_and_never_did_when_he_rolls_back(
+def test_a_job_exists_when_the_caller_commits_and_never_did_after_a_rollback(
     dsn: str, engine: Engine
 ) -> None:
     new = jobs.enqueue(SCHEMA, [NewJob(Policy("mail"))], notify=True, now=START)

@@ -47,7 +47,7 @@ def test_what_the_worker_does_not_serve_does_not_count(engine: Engine, policy: P
     assert idle(engine, worker)
 
 
-def test_a_job_of_later_counts_from_its_time_on_even_if_nobody_has_promoted_it(engine: Engine) -> None:
+def test_a_delayed_job_counts_from_its_time_on_even_if_no_leader_has_promoted_it(engine: Engine) -> None:
     worker = engine.worker()
     engine.enqueue()
     [claimed] = engine.claim(worker)

@@ -62,7 +62,7 @@ def test_a_job_that_is_forgotten_at_its_end_is_told_of_all_the_same(engine: Engi
     assert engine.run(notices.drop_notice(SCHEMA, taken)) == []
 
 
-def test_what_nobody_takes_within_ten_minutes_is_said_once_and_kept_for_a_worker_to_come(
+def test_a_notice_that_no_worker_takes_within_ten_minutes_is_reported_once_and_kept(
     engine: Engine,
 ) -> None:
     first, _ = cancelled(engine), cancelled(engine)

@@ -98,7 +98,7 @@ def test_many_jobs_are_answered_one_by_one(engine: Engine) -> None:
     }
 
 
-def test_a_job_that_somebody_holds_is_busy_after_asking_again(dsn: str, engine: Engine) -> None:
+def test_a_job_that_another_session_holds_is_busy_after_asking_again(dsn: str, engine: Engine) -> None:
     job = engine.enqueue()
     with Engine.on(dsn) as other, other.connection.transaction():
         other.connection.execute("select from holdfast.ready for update")

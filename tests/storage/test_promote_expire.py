@@ -62,7 +62,7 @@ def test_promotion_is_bounded_oldest_first_and_goes_on_from_where_it_was(engine:
 
 
 @pytest.mark.requirement("S3.6", "S3.28")
-def test_two_leaders_who_promote_at_once_move_each_job_once(dsn: str, engine: Engine) -> None:
+def test_two_leaders_that_promote_at_once_move_each_job_once(dsn: str, engine: Engine) -> None:
     for _ in range(6):
         engine.enqueue(delay=A_SECOND)
     engine.pass_time(A_SECOND)

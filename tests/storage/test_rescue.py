@@ -152,7 +152,7 @@ def test_a_pass_takes_at_most_its_limit_and_a_short_one_says_that_none_are_left(
 
 
 @pytest.mark.requirement("S3.24", "S3.6", "S0.7")
-def test_leaders_who_rescue_at_once_never_take_a_run_twice(dsn: str, engine: Engine) -> None:
+def test_leaders_that_rescue_at_once_never_take_a_run_twice(dsn: str, engine: Engine) -> None:
     backlog(engine, 600)
     lose(engine)
 
@@ -171,7 +171,7 @@ def test_leaders_who_rescue_at_once_never_take_a_run_twice(dsn: str, engine: Eng
 
 
 @pytest.mark.requirement("S3.24")
-def test_what_somebody_is_settling_is_skipped_and_not_waited_for(dsn: str, engine: Engine) -> None:
+def test_a_rescue_skips_runs_that_a_worker_is_settling(dsn: str, engine: Engine) -> None:
     first, second, worker = engine.enqueue(), engine.enqueue(), engine.worker()
     one, _ = engine.claim(worker)
     lose(engine)

@@ -120,7 +120,7 @@ def test_a_pass_is_bounded_and_looping_until_a_short_one_clears_everything(engin
 
 
 @pytest.mark.requirement("S3.30", "S3.6")
-def test_two_leaders_who_prune_at_once_share_the_work(dsn: str, engine: Engine) -> None:
+def test_two_leaders_that_prune_at_once_share_the_work(dsn: str, engine: Engine) -> None:
     for _ in range(6):
         end(engine, CompleteJob(None, None))
     engine.pass_time(48 * AN_HOUR)

@@ -117,7 +117,7 @@ def test_a_segment_with_rows_or_that_is_not_closed_is_not_truncated(engine: Engi
     assert engine.state(job) == "ready"
 
 
-def test_a_segment_that_somebody_is_using_is_not_waited_for(dsn: str, engine: Engine) -> None:
+def test_a_truncate_does_not_wait_for_a_segment_in_use(dsn: str, engine: Engine) -> None:
     turn(engine, 1)
     close(engine, 0)
     with psycopg.connect(dsn) as caller:
@@ -178,7 +178,7 @@ def test_the_rest_of_a_segment_is_gathered_and_a_backlog_is_left(engine: Engine)
     assert [row.job for _ in rest for row in engine.claim(worker, limit=1)] == rest
 
 
-def test_what_nobody_can_take_is_parked_and_comes_back_when_somebody_can(dsn: str, engine: Engine) -> None:
+def test_jobs_that_no_worker_can_take_are_parked_and_come_back_when_one_can(dsn: str, engine: Engine) -> None:
     mail, fax = engine.enqueue(), engine.enqueue(Policy("fax"))
     paused = engine.enqueue(Policy("mail", queue="paused"))
     engine.one(operators.pause(SCHEMA, queue="paused", now=engine.now))
@@ -208,7 +208,7 @@ def test_a_parked_job_still_expires_at_its_deadline(engine: Engine) -> None:
     assert engine.state(job) == "expired"
 
 
-def test_a_leader_who_follows_the_moves_keeps_the_ring_small_and_loses_nothing(engine: Engine) -> None:
+def test_a_leader_that_follows_the_moves_keeps_the_ring_small_and_loses_nothing(engine: Engine) -> None:
     """Enqueue, claim and settle for several rounds, with one job among them that no worker takes."""
     stuck = engine.enqueue(Policy("fax"))
     worker = engine.worker()

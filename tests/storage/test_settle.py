@@ -259,7 +259,7 @@ def lose(engine: Engine, worker: int) -> None:
 
 @pytest.mark.requirement("S1.27", "S1.28", "S0.20", "S4.21")
 @pytest.mark.parametrize("transition", SETTLES)
-def test_a_run_that_was_taken_away_settles_nothing_even_before_anybody_has_the_job(
+def test_a_run_that_was_taken_away_settles_nothing_even_before_another_worker_has_the_job(
     engine: Engine, transition: Any
 ) -> None:
     job, worker = engine.enqueue(), engine.worker()

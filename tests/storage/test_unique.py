@@ -46,7 +46,7 @@ def test_a_second_job_with_a_held_key_is_the_first_one_and_changes_nothing_of_it
 
 
 @pytest.mark.requirement("S2.11")
-def test_a_caller_who_wants_to_know_gets_an_error_with_the_job_that_is_there(engine: Engine) -> None:
+def test_on_conflict_raise_is_an_error_that_names_the_existing_job(engine: Engine) -> None:
     [first] = enqueue(engine, keyed())
     before = everything(engine)
     with pytest.raises(
@@ -156,7 +156,9 @@ def test_replace_leaves_a_running_job_alone_and_says_so(engine: Engine) -> None:
 
 
 @pytest.mark.requirement("S0.3", "S4.4")
-def test_of_many_who_enqueue_the_same_key_at_once_one_wins_and_nobody_fails(dsn: str, engine: Engine) -> None:
+def test_of_many_callers_that_enqueue_one_key_at_once_one_wins_and_none_fails(
+    dsn: str, engine: Engine
+) -> None:
     plan = "report/tenant-7/2026-01-01T00:00:00Z"
 
     def producer(_: int) -> list[jobs.Enqueued]:

@@ -161,7 +161,7 @@ def test_a_leader_that_steps_down_is_followed_at_once(engine: Engine) -> None:
 
 
 @pytest.mark.requirement("S3.1", "S3.6")
-def test_of_many_who_want_to_lead_at_once_one_does(dsn: str, engine: Engine) -> None:
+def test_of_many_workers_that_want_to_lead_at_once_one_does(dsn: str, engine: Engine) -> None:
     candidates = [engine.worker() for _ in range(8)]
 
     def stand(worker: int) -> list[int]:

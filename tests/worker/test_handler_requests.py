@@ -48,13 +48,13 @@ ODD: dict[str, tuple[Callable[[], Exception], str, str]] = {
 
 @pytest.mark.parametrize("name", ODD)
 async def test_an_odd_wish_ends_its_job_and_no_worker(name: str, dsn: str) -> None:
-    request, state, message = ODD[name]
+    asked, state, message = ODD[name]
     app = App(dsn)
 
     @app.job(retry=Retry(max_attempts=1))
     async def ask(is_odd: bool) -> str:
         if is_odd:
-            raise request()
+            raise asked()
         return "fine"
 
     async with app, app.worker():
@@ -68,13 +68,13 @@ async def test_an_odd_wish_ends_its_job_and_no_worker(name: str, dsn: str) -> No
 
 @pytest.mark.parametrize("name", [name for name, (_, state, _) in ODD.items() if state == "failed"])
 async def test_an_odd_wish_of_a_step_ends_its_flow_and_no_worker(name: str, dsn: str) -> None:
-    request, state, message = ODD[name]
+    asked, state, message = ODD[name]
     app = App(dsn)
 
     @app.flow(retry=Retry(max_attempts=1))
     async def pack(flow: Flow) -> None:
         async def ask() -> None:
-            raise request()
+            raise asked()
 
         await flow.step("ask", ask, retry=Retry(max_attempts=1))
 
@@ -85,14 +85,14 @@ async def test_an_odd_wish_of_a_step_ends_its_flow_and_no_worker(name: str, dsn:
         assert message in str(ended.value.error["message"])
 
 
-@pytest.mark.parametrize("request", [Snooze(timedelta.max), RetryLater(timedelta.max)])
-async def test_a_step_that_asks_to_wait_for_ever_waits_a_hundred_years(request: Exception, dsn: str) -> None:
+@pytest.mark.parametrize("asked", [Snooze(timedelta.max), RetryLater(timedelta.max)])
+async def test_a_step_that_asks_to_wait_for_ever_waits_a_hundred_years(asked: Exception, dsn: str) -> None:
     app = App(dsn)
 
     @app.flow
     async def pack(flow: Flow) -> None:
         async def ask() -> None:
-            raise request
+            raise asked
 
         await flow.step("ask", ask)
 

@@ -63,7 +63,7 @@ async def test_calls_run_at_the_same_time(processes: Processes, tmp_path: Path) 
     assert len(children()) == 2
 
 
-async def test_children_that_nobody_needs_go_away() -> None:
+async def test_idle_children_end() -> None:
     async with Processes(idle=0.05) as processes:
         first = await run(processes, handlers.where)
         await until(lambda: children() == [])

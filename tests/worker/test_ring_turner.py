@@ -73,7 +73,7 @@ async def test_a_leader_that_freezes_never_keeps_a_segment_locked(
     assert await value(dsn, "select array_agg(is_alone) from seen") == [True]
 
 
-async def test_a_drained_segment_that_somebody_holds_stays_closed_until_a_row_appears_in_it(
+async def test_a_drained_segment_that_a_transaction_holds_stays_closed_until_a_row_appears_in_it(
     dsn: str, database: Database, claim_under_way: psycopg.AsyncConnection[Any]
 ) -> None:
     turner = RingTurner(database, SCHEMA, AT_ONCE)

@@ -7,7 +7,7 @@ from storage.interleaving.stepped_sessions import Sessions
 
 
 @pytest.mark.requirement("S1.3", "S2.17", "S4.9")
-def test_a_job_that_somebody_is_claiming_is_stepped_over_without_waiting(sessions: Sessions) -> None:
+def test_a_claim_skips_jobs_of_another_claim_without_waiting(sessions: Sessions) -> None:
     ann, bob = sessions.open_many(2)
     first, second = ann.enqueue(), ann.enqueue()
     ann_worker, bob_worker = ann.worker(), bob.worker()

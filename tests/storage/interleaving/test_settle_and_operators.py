@@ -153,7 +153,7 @@ def test_a_settle_sent_again_while_its_job_is_pruned_writes_nothing(sessions: Se
 
 @pytest.mark.requirement("S2.13")
 @pytest.mark.parametrize("transition", [DONE, FAIL])
-def test_a_settle_does_not_wait_for_a_caller_who_sits_on_its_unique_key(
+def test_a_settle_does_not_wait_for_a_caller_that_locks_its_unique_key(
     sessions: Sessions, transition: Transition
 ) -> None:
     worker_side, caller, next_caller = sessions.open(), sessions.open_as_caller(), sessions.open_as_caller()
@@ -169,7 +169,7 @@ def test_a_settle_does_not_wait_for_a_caller_who_sits_on_its_unique_key(
 
 
 @pytest.mark.requirement("S2.13", "S2.12")
-def test_a_key_left_behind_goes_with_its_job_when_nobody_asks_for_it(sessions: Sessions) -> None:
+def test_a_key_left_behind_goes_with_its_job_when_no_caller_asks_for_it(sessions: Sessions) -> None:
     worker_side, caller = sessions.open(), sessions.open_as_caller()
     worker, job, run = running(worker_side, unique_key="invoice 7")
     caller.begin()

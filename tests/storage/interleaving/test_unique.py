@@ -87,7 +87,7 @@ def test_an_enqueue_that_must_be_the_first_is_refused_after_it_waited(sessions: 
 
 @pytest.mark.requirement("S2.11")
 @pytest.mark.parametrize("isolation", ["repeatable read", "serializable"])
-def test_a_caller_with_a_stricter_isolation_level_fails_on_a_key_that_came_after_his_snapshot(
+def test_a_caller_with_a_stricter_isolation_level_fails_on_a_key_that_is_newer_than_its_snapshot(
     sessions: Sessions, isolation: str
 ) -> None:
     """The caller asked not to see what others commit, so it gets the serialization failure."""
@@ -101,7 +101,7 @@ def test_a_caller_with_a_stricter_isolation_level_fails_on_a_key_that_came_after
     assert two.unique("invoice 7") == (first.job, False)
 
 
-def test_a_caller_in_repeatable_read_is_given_a_job_that_he_can_see(sessions: Sessions) -> None:
+def test_a_caller_in_repeatable_read_is_given_a_job_that_it_can_see(sessions: Sessions) -> None:
     one, two = sessions.open_as_caller(), sessions.open_as_caller()
     first = one.unique("invoice 7")
     two.begin("repeatable read")
@@ -188,7 +188,7 @@ def test_a_resume_that_asks_again_takes_no_key_out_of_order(sessions: Sessions) 
 
 
 @pytest.mark.requirement("S2.11")
-def test_a_resume_that_found_nobody_asks_again_with_keys(sessions: Sessions) -> None:
+def test_a_resume_that_found_no_job_asks_again_with_keys(sessions: Sessions) -> None:
     operator, mark = sessions.open(), sessions.open()
     job = dead(operator, unique_key="a")
     talk = operators.resume_dead(SCHEMA, [job], now=operator.now)

@@ -92,7 +92,7 @@ def test_an_enqueue_is_given_the_existing_job_when_the_settle_that_frees_its_key
 
 
 @pytest.mark.requirement("S2.13")
-def test_a_retry_keeps_its_key_and_nobody_waits_for_it(sessions: Sessions) -> None:
+def test_a_retry_keeps_its_key_and_no_caller_waits_for_it(sessions: Sessions) -> None:
     caller, worker_side = sessions.open_as_caller(), sessions.open()
     worker, job, run = running(worker_side, unique_key="invoice 7")
     worker_side.begin()
@@ -160,7 +160,7 @@ def test_an_expiry_frees_a_key_that_others_asked_for_meanwhile(sessions: Session
     assert leader.key_holder("invoice 7") is None
 
 
-def test_a_cancel_does_not_wait_for_a_caller_who_sits_on_the_key(sessions: Sessions) -> None:
+def test_a_cancel_does_not_wait_for_a_caller_that_locks_the_key(sessions: Sessions) -> None:
     caller, operator = sessions.open_as_caller(), sessions.open()
     job = caller.unique("invoice 7").job
     caller.begin()
