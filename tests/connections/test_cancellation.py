@@ -9,6 +9,7 @@ from connections.conftest import Observer
 from holdfast.postgres.database import Database
 from holdfast.postgres.options import PoolOptions
 from support.proxy import Proxy
+from support.waiting import until
 
 
 @pytest.mark.parametrize("turns", range(10))
@@ -16,8 +17,7 @@ async def test_a_cancellation_that_comes_together_with_a_connection_is_not_lost(
     async with Database(dsn, PoolOptions(pool_max_conns=1)) as database:
         async with database.connection():
             waiting = asyncio.create_task(database.run(asking("select 1 from pg_sleep(0.1)")))
-            while not database._opened.core.waiting:  # noqa: ASYNC110  # the pool has no event for it
-                await asyncio.sleep(0)
+            await until(lambda: database._opened.core.waiting, "the task waits for the connection")
         for _ in range(turns):
             await asyncio.sleep(0)
         waiting.cancel()

@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import re
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -116,9 +115,7 @@ async def test_a_worker_under_full_load_has_as_many_connections_as_the_pages_say
             f"select count(*) = {ROUNDS * (5 + 4 * 20)} from holdfast.ledger"  # each trip has a child
             " join holdfast.job on job.id = ledger.job where is_final and job.kind <> 'tick'"
         )
-        async with asyncio.timeout(120):
-            while not await observer.value(ended):  # noqa: ASYNC110  # the server signals no such thing
-                await asyncio.sleep(0.05)
+        await until(lambda: observer.value(ended), "every job has ended", within=120)
     print(f"at most {counted.most}, of handlers {counted.most_of_handlers}")  # noqa: T201  # for a reader who measures
     assert counted.most_of_handlers == HANDLERS
     assert counted.most <= HANDLERS + OWN_CONNECTIONS
@@ -131,7 +128,8 @@ async def test_an_idle_worker_has_six_to_eight(dsn: str) -> None:
     async def nothing() -> None: ...
 
     async with counting(dsn) as counted, app.worker():
-        await asyncio.sleep(2)
+        await until(lambda: counted.most >= 6, lambda: f"six connections, not {counted.most}")
+        await asyncio.sleep(1)  # a while in which no more may be opened
     assert 6 <= counted.most <= OWN_CONNECTIONS
     assert counted.most_of_handlers == 0
 
@@ -302,9 +300,7 @@ async def test_an_outage_behind_a_pooler_is_two_lines_for_a_worker_and_its_app(
                 await asyncio.sleep(6)  # for as long as an outage lasts
             finally:
                 await asyncio.to_thread(start_again, private_server)
-            began = time.monotonic()
-            while time.monotonic() - began < 60 and len(said()) < 2:  # noqa: ASYNC110  # loggers have no event
-                await asyncio.sleep(0.1)
+            await until(lambda: len(said()) >= 2, "the pool says that the database is back", within=60)
             async with asyncio.timeout(60):
                 await (await note.enqueue()).result("60s")
         assert ["lost, reconnecting" in line for line in said()] == [True, False], "\n".join(said())

@@ -5,7 +5,6 @@ import shutil
 import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +12,8 @@ from pathlib import Path
 import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from support.waiting import block_until
 
 _CONFIGURATION = """\
 [databases]
@@ -73,12 +74,12 @@ def _free_port() -> int:
 
 
 def _wait_until_it_answers(dsn: str, process: "subprocess.Popen[bytes]", log: Path) -> None:
-    deadline = time.monotonic() + 10
-    while True:
+    def answers() -> bool:
+        assert process.poll() is None, f"pgbouncer did not start: {log.read_text()}"
         try:
-            with psycopg.connect(dsn):
-                return
+            psycopg.connect(dsn).close()
         except psycopg.OperationalError:
-            if process.poll() is not None or time.monotonic() > deadline:
-                pytest.fail(f"pgbouncer did not start: {log.read_text()}")
-            time.sleep(0.02)
+            return False
+        return True
+
+    block_until(answers, lambda: f"pgbouncer answers: {log.read_text()}", within=10)

@@ -7,16 +7,18 @@ import asyncio
 import gc
 import sys
 import threading
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import psycopg
 
 from holdfast import App
 from holdfast.postgres.embedded import EmbeddedServer
 from holdfast.schedules.scopes import ask_source
-from holdfast.worker import worker
+from holdfast.worker import service_wiring
 from holdfast.worker.job_threads import JobThreads
 from holdfast.worker.options import WorkerOptions
 
@@ -35,6 +37,8 @@ def main(directory: str) -> None:
 
 async def trial(dsn: str) -> None:
     from django.db import connection
+
+    from support.waiting import until
 
     app = App(dsn)
     together = threading.Barrier(AT_ONCE)
@@ -65,28 +69,28 @@ async def trial(dsn: str) -> None:
         assert set(seen) == {AT_ONCE}, seen
 
     async def none_is_left(after: str) -> None:
-        try:
-            async with asyncio.timeout(10):
-                while opened():  # noqa: ASYNC110  # the server sets no event
-                    await asyncio.sleep(0.02)
-        except TimeoutError:
-            raise AssertionError(f"{opened()} connections are open after {after}") from None
+        await until(lambda: not opened(), lambda: f"{opened()} connections are open after {after}", within=10)
 
     options = WorkerOptions(queues={"default": AT_ONCE})
     async with app:
-        vars(worker)["JobThreads"] = partial(JobThreads, idle=0.2)
-        async with app.worker(options=options):
-            for _ in range(3):
+        with idle_threads_end_after(0.2):
+            async with app.worker(options=options):
+                for _ in range(3):
+                    await burst()
+                    await none_is_left("the threads had no work")
+        with idle_threads_end_after(600):
+            async with app.worker(options=options):
                 await burst()
-                await none_is_left("the threads had no work")
-        vars(worker)["JobThreads"] = partial(JobThreads, idle=600)
-        async with app.worker(options=options):
-            await burst()
-            assert opened() == AT_ONCE, "they are kept for the next job"
+                assert opened() == AT_ONCE, "they are kept for the next job"
         await none_is_left("the worker's end")
     database: Any = None  # a function is asked without one
     assert await ask_source(lambda: [str(ask())], database) == ["1"]
     await none_is_left("a schedule's scopes were read")
+
+
+def idle_threads_end_after(seconds: float) -> AbstractContextManager[object]:
+    """Patch the threads of workers that start inside the block."""
+    return patch.object(service_wiring, "JobThreads", partial(JobThreads, idle=seconds))
 
 
 if __name__ == "__main__":

@@ -53,6 +53,7 @@ async def trial(app: App, server: EmbeddedServer, *, is_kept: bool) -> None:
     from django.db import connection, models
 
     from support.server_faults import restart
+    from support.waiting import until
 
     class Note(models.Model):  # type: ignore[misc]  # Django tells no types
         text = models.TextField()
@@ -91,9 +92,7 @@ async def trial(app: App, server: EmbeddedServer, *, is_kept: bool) -> None:
         if is_kept:
             assert 1 <= used <= len(threads) + 1, used
         else:
-            async with asyncio.timeout(10):
-                while connections():  # noqa: ASYNC110  # the server sets no event
-                    await asyncio.sleep(0.02)
+            await until(lambda: not connections(), lambda: f"{connections()} are left", within=10)
         await asyncio.to_thread(restart, server)
         await write(130)
         assert len(threads) <= 30 + 1
