@@ -3,7 +3,6 @@
 import logging
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from datetime import timedelta
 from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeGuard, TypeVar
@@ -12,7 +11,7 @@ from holdfast.app_connections import AppConnections
 from holdfast.background_worker import worker_running
 from holdfast.dead_letter_operators import DeadLetterOperators
 from holdfast.decorators import Decorators
-from holdfast.domain.duration import duration
+from holdfast.domain.duration import Length, duration
 from holdfast.domain.job import check_ids
 from holdfast.errors import InvalidInput, WrongConnection
 from holdfast.flows.callers import callers_for
@@ -53,20 +52,18 @@ from holdfast.storage.runs import Retention
 from holdfast.telemetry.events import Reader
 from holdfast.worker.cancel_log import log_cancelled
 from holdfast.worker.committing_block import is_inside_committing_block
-from holdfast.worker.extras import Extras
 from holdfast.worker.job_kind import ErrorHook, Hook, Hooks, Kind
 from holdfast.worker.options import WorkerOptions
 from holdfast.worker.outside_transaction import warn_of_own_transaction
 from holdfast.worker.queue_choice import QueuesAsked, read_queues, remarks
 from holdfast.worker.worker import Worker
+from holdfast.worker.worker_extension import WorkerExtension
 from holdfast.worker_program import run_as_program
 
 _log = logging.getLogger("holdfast.worker")
 
 R = TypeVar("R")
 T = TypeVar("T")
-
-Length = str | timedelta
 
 
 class App(Decorators):
@@ -372,18 +369,18 @@ class App(Decorators):
             schema=self.schema,
             emitter=Emitter(log_event, *self.readers),
             version=__version__,
-            extras=self._extras(chosen.retention),
+            extension=self._extension(chosen.retention),
             left_behind=self._left_behind,
             availability=self._connections.availability,
             nearby=self._connections.nearby,
         )
 
-    def _extras(self, retention: Retention) -> Extras:
+    def _extension(self, retention: Retention) -> WorkerExtension:
         """What schedules and flows need of a worker: every leader plans and wakes all of them, each process
         declares its own schedules.
         """
         declared = tuple(self.declared.values())
-        return Extras(
+        return WorkerExtension(
             chores=LEADER_CHORES,
             services=lambda database, handlers, emitter: (
                 [Declarer(database, handlers, self.schema, emitter, declared)] if declared else []

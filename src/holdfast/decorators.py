@@ -2,11 +2,11 @@
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar, Unpack, cast, overload
 
 from holdfast.codec.signature import Signature
-from holdfast.domain.duration import duration
+from holdfast.domain.duration import Length, duration
 from holdfast.domain.job import Policy, is_whole
 from holdfast.domain.retry import Retry
 from holdfast.domain.timing import read_timing
@@ -33,8 +33,6 @@ M = TypeVar("M", bound=type[Machine[Any]])
 
 # The bare interpreter takes more, on every platform. What a handler's module takes only its child can tell.
 _LEAST_MEMORY = 8 * 2**20
-
-Length = str | timedelta
 
 
 class JobMaker:
@@ -257,7 +255,7 @@ class Decorators:
         def make(machine: M) -> M:
             signature = MachineSignature(machine)
             policy = asked.policy(Policy(signature.name if name is None else name))
-            machine._job = self._add(  # noqa: SLF001  # its face
+            machine.__machine_job__ = self._add(
                 Kind(policy, machine, signature, retry or Retry(), "machine", None, hooks)
             )
             return machine

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, ParamSpec, TypeVar
 
-from holdfast.domain.duration import duration
+from holdfast.domain.duration import Length, duration
 from holdfast.domain.job import NewJob, Policy, check_ids
 from holdfast.domain.light_value import LightValue
 from holdfast.domain.retry import Retry
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
-
-Length = str | timedelta
 
 
 class Call(LightValue, Generic[R_co], frozen=True, gc=True):

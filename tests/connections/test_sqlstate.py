@@ -15,7 +15,7 @@ from holdfast.errors import (
     ServerUnable,
     StatementFailed,
 )
-from holdfast.postgres.sqlstate import LOST, Failure, Meaning, meaning
+from holdfast.postgres.sqlstate import LOST, Meaning, ServerFailure, meaning
 from holdfast.postgres.statement_retries import Repeats
 from holdfast.postgres.translate import translate
 
@@ -96,7 +96,7 @@ def test_every_code_has_a_meaning_and_only_a_lost_session_leaves_the_outcome_ope
     assert not (failure.is_outcome_unknown and failure.meaning is Meaning.FATAL)
 
 
-failures = st.builds(Failure, st.sampled_from(Meaning), st.just("x"), st.booleans(), st.booleans())
+failures = st.builds(ServerFailure, st.sampled_from(Meaning), st.just("x"), st.booleans(), st.booleans())
 
 
 @given(
@@ -107,7 +107,7 @@ failures = st.builds(Failure, st.sampled_from(Meaning), st.just("x"), st.boolean
     st.floats(0, 1, exclude_max=True),
 )
 def test_nothing_that_may_have_happened_is_repeated_without_a_promise(
-    failure: Failure, is_repeatable: bool, tried: int, elapsed: timedelta, luck: float
+    failure: ServerFailure, is_repeatable: bool, tried: int, elapsed: timedelta, luck: float
 ) -> None:
     wait = Repeats().wait(failure, is_repeatable=is_repeatable, tried=tried, elapsed=elapsed, luck=luck)
     if wait is not None:

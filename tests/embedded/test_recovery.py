@@ -18,10 +18,10 @@ import pytest
 from embedded.server_users import User
 from holdfast.errors import DataDirectoryError, DataVersionMismatch, ServerStartFailed
 from holdfast.postgres.embedded import EmbeddedServer, find_binaries, usage
-from holdfast.postgres.embedded.identity import Identity
 from holdfast.postgres.embedded.layout import Layout
 from holdfast.postgres.embedded.locks import FileLock
 from holdfast.postgres.embedded.postmaster import Postmaster
+from holdfast.postgres.embedded.server_user import ServerUser
 from support.server_faults import kill, start_again
 from support.waiting import block_until
 
@@ -240,10 +240,10 @@ def test_a_copy_of_a_running_directory_is_a_server_of_its_own(server: EmbeddedSe
 def test_a_server_started_by_hand_is_neither_used_nor_stopped(directory: Path, tmp_path: Path) -> None:
     program = find_binaries().program("postgres")
     options = ["-D", str(directory / "data"), "-c", "listen_addresses=", "-k", str(tmp_path)]
-    identity = Identity.for_server(directory)
+    server_user = ServerUser.for_server(directory)
     (directory / "data" / "postmaster.pid").unlink(missing_ok=True)
     with (tmp_path / "log").open("wb") as log:
-        by_hand = subprocess.Popen([*identity.prefix, program, *options], stderr=log, cwd="/")
+        by_hand = subprocess.Popen([*server_user.prefix, program, *options], stderr=log, cwd="/")
     try:
         block_until(lambda: Postmaster(Layout(directory)).pid == by_hand.pid)
         with pytest.raises(DataDirectoryError, match=f"process {by_hand.pid}.*stop it first"):

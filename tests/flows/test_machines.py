@@ -224,7 +224,7 @@ async def test_a_new_step_that_this_version_does_not_know_waits_for_one_that_doe
     ("given", "said"),
     [
         ("unstorable", "cannot be"),
-        ("foreign", "is no step of Odd"),
+        ("foreign", "is not a step of Odd"),
         ("nothing", "return Next"),
         ("no length", "after"),
         ("completion", "ends by what it returns"),
@@ -421,7 +421,7 @@ def test_wrong_machines_are_refused_when_they_are_declared_and_wrong_steps_when_
     app.check()
     with pytest.raises(InvalidArguments, match="size"):
         Sound.call(Sound.Begin("large"))  # type: ignore[arg-type]  # the mistake
-    with pytest.raises(InvalidInput, match="is no step of Sound"):
+    with pytest.raises(InvalidInput, match="is not a step of Sound"):
         Sound.call(Idle.Begin())
     with pytest.raises(InvalidInput, match="of an app already"):
         App().machine(Sound)

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from holdfast import App, Context
-from holdfast.telemetry.events import AttemptEnded, AttemptStarted, Emitter, Event, LeaseLost
+from holdfast.telemetry.events import AttemptEnded, AttemptStarted, Emitter, Event, LeaseWasLost
 from holdfast.telemetry.log import log_event
 
-KINDS: list[type[Event]] = [AttemptStarted, AttemptEnded, LeaseLost]
+KINDS: list[type[Event]] = [AttemptStarted, AttemptEnded, LeaseWasLost]
 
 
 @pytest.mark.parametrize(

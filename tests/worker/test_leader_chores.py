@@ -1,5 +1,6 @@
 """Chores are declared once and registered once, and nothing that is announced goes unheard."""
 
+import ast
 import importlib
 import pkgutil
 import re
@@ -12,7 +13,9 @@ from acceptance.in_process_workers import noting, working
 from holdfast import App
 from holdfast.leader_chores import LEADER_CHORES
 from holdfast.postgres.listener import Listener
-from holdfast.worker.channels import Channel
+from holdfast.postgres.schema import Schema
+from holdfast.producer.wake_ups import LEADER, wake
+from holdfast.storage.channels import Channel
 from holdfast.worker.chores.chore import Chore
 
 SOURCE = Path(holdfast.__file__).parent
@@ -56,6 +59,25 @@ def test_a_chore_that_polls_for_want_of_notifications_is_woken_by_them() -> None
 def test_every_channel_that_sql_sends_on_is_known_and_none_is_unused() -> None:
     sent = {channel for path in SOURCE.rglob("*.sql") for channel in SENT.findall(path.read_text("utf-8"))}
     assert sent == set(Channel)
+
+
+def test_a_producer_sends_on_the_channels_that_workers_listen_to() -> None:
+    schema = Schema("shop")
+    sent = wake(schema, {"mail", LEADER}).params["channels"]
+    assert sent == [Channel.DUE.in_schema(schema), Channel.READY.in_schema(schema)]
+
+
+def test_python_names_a_channel_only_by_its_enum() -> None:
+    """A channel's name inside of an f-string would be one more spelling, which no listener follows."""
+    spelled = [
+        f"{path.relative_to(SOURCE)}:{part.lineno}"
+        for path in SOURCE.rglob("*.py")
+        for text in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(text, ast.JoinedStr)
+        for part in ast.walk(text)
+        if isinstance(part, ast.Constant) and str(part.value).removeprefix(".") in set(Channel)
+    ]
+    assert spelled == []
 
 
 async def test_a_worker_listens_to_every_channel(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,7 @@
 """State machines as their author writes them: steps with typed fields, each of which names the next one."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Never, NoReturn, TypeVar, dataclass_transform
@@ -27,6 +27,14 @@ else:
 D_co = TypeVar("D_co", covariant=True)
 
 
+@dataclass(frozen=True, slots=True)
+class StepPolicy:
+    """How often a step is tried and how long one try may take; None where the machine's own applies."""
+
+    retry: Retry | None = None
+    timeout: timedelta | None = None
+
+
 @dataclass_transform(frozen_default=True)
 class Step:
     """One step of a machine: a frozen dataclass, whose fields are kept, and a method `run`, a coroutine or a
@@ -36,8 +44,8 @@ class Step:
     long one try may take; else as the machine says, whose timeout is the limit in any case.
     """
 
-    _retry: ClassVar[Retry | None] = None
-    _timeout: ClassVar[timedelta | None] = None
+    # A name that no field of a step can take.
+    __step_policy__: ClassVar[StepPolicy] = StepPolicy()
 
     def __init_subclass__(
         cls, *, retry: Retry | None = None, timeout: Length | None = None, **unknown: Never
@@ -50,10 +58,11 @@ class Step:
         if retry is not None:
             if not isinstance(retry, Retry):
                 raise InvalidInput(f"the retry of {cls.__name__} is {retry!r}: give a Retry(max_attempts=…)")
-            cls._retry = retry
+            cls.__step_policy__ = replace(cls.__step_policy__, retry=retry)
         if timeout is not None:
-            cls._timeout = duration(timeout, name=f"the timeout of {cls.__name__}")
-            check_length("timeout", cls._timeout)
+            length = duration(timeout, name=f"the timeout of {cls.__name__}")
+            check_length("timeout", length)
+            cls.__step_policy__ = replace(cls.__step_policy__, timeout=length)
         dataclass(frozen=True)(cls)
 
 
@@ -101,7 +110,7 @@ class Machine(Generic[R]):
     ends with.
     """
 
-    _job: ClassVar["Job[[Step], Any] | None"] = None
+    __machine_job__: ClassVar["Job[[Step], Any] | None"] = None
 
     if not TYPE_CHECKING:  # type checkers know that it takes no arguments
 
@@ -164,7 +173,7 @@ class Machine(Generic[R]):
     @classmethod
     def _registered(cls) -> "Job[[Step], Any]":
         # Its own: a machine that another one is derived from may be known to an app, too.
-        job: Job[[Step], Any] | None = vars(cls).get("_job")
+        job: Job[[Step], Any] | None = vars(cls).get("__machine_job__")
         if job is None:
-            raise InvalidInput(f"{cls.__name__} is no machine of an app yet: write @app.machine above it")
+            raise InvalidInput(f"{cls.__name__} does not belong to an app yet: write @app.machine above it")
         return job

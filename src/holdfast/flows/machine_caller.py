@@ -104,7 +104,7 @@ class MachineCaller:
         step = current.step
         args = (context,) if current.kind.takes_context else ()
         run: Any = step.run  # type: ignore[attr-defined]  # it was looked for when the machine was registered
-        return await steps.run(run, args, {}, step._timeout)  # noqa: SLF001  # said by its class
+        return await steps.run(run, args, {}, step.__step_policy__.timeout)
 
     async def _go_on(self, claimed: ClaimedRun, current: CurrentStep, asked: Move) -> None:
         # From before the lease goes until it is known whether it went: its absence is then no sign of a loss.
@@ -147,7 +147,7 @@ class MachineCaller:
 
 def _go_by(claimed: ClaimedRun, current: CurrentStep) -> None:
     """From here on the step's own policy, if it has one, decides on retries, and the log names the step."""
-    retry = current.step._retry  # noqa: SLF001  # said by its class
+    retry = current.step.__step_policy__.retry
     row, kind = claimed.row, claimed.kind
     if retry is not None:
         backoff = None if callable(retry.backoff) else to_json(retry.stored)

@@ -89,7 +89,7 @@ class MachineSignature(Signature):
         if kind := self._by_class.get(type(step)):
             return kind
         raise InvalidInput(
-            f"{step!r} is no step of {self.name}: it has {', '.join(self._by_name)}; name the class "
+            f"{step!r} is not a step of {self.name}, which has {', '.join(self._by_name)}; name the class "
             f"inside of the machine, such as {self.name}.{next(iter(self._by_name))}(…)"
         )
 
@@ -115,9 +115,9 @@ class MachineSignature(Signature):
 
 def _check(machine: object) -> None:
     if not isinstance(machine, type) or not issubclass(machine, Machine):
-        raise InvalidInput(f"{machine!r} is no state machine: write class …(Machine)")
-    if vars(machine).get("_job") is not None:
-        raise InvalidInput(f"{machine.__qualname__} is the machine of an app already")
+        raise InvalidInput(f"{machine!r} is not a state machine: write class …(Machine)")
+    if vars(machine).get("__machine_job__") is not None:
+        raise InvalidInput(f"{machine.__qualname__} belongs to an app already")
 
 
 def _steps_of(machine: type[Machine[Any]]) -> dict[str, type[Step]]:

@@ -18,7 +18,7 @@ from holdfast.postgres.connection_target import ConnectionTarget
 from holdfast.postgres.conversation import hold_blocking
 from holdfast.postgres.lenient_rows import UNREADABLE, read_leniently
 from holdfast.postgres.pool_core import PoolCore
-from holdfast.postgres.pool_steps import Ask, Connect, Pause, Queue, RollBack, Step, Waiter
+from holdfast.postgres.pool_steps import Ask, Connect, Queue, RollBack, Sleep, Step, Waiter
 from holdfast.postgres.pooled_connection import BlockingPooledConnection
 from holdfast.postgres.reply_timeouts import Watchdog
 from holdfast.postgres.rows import has_rows
@@ -127,7 +127,7 @@ class BlockingPool:
                 self._within_check(connection, lambda: connection.execute(text))
             case RollBack(connection):
                 self._within_check(connection, connection.rollback)
-            case Pause(seconds, is_rest):
+            case Sleep(seconds, is_rest):
                 self._pause(seconds, is_rest=is_rest)
             case _:
                 assert_never(step)

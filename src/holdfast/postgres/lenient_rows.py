@@ -68,7 +68,7 @@ class _Lenient(Loader):
         raise NotImplementedError
 
 
-class _Time(_Lenient):
+class _TextTime(_Lenient):
     format = Format.TEXT
 
     def nearest(self, data: bytes) -> datetime:
@@ -82,7 +82,7 @@ class _BinaryTime(_Lenient):
         return EARLIEST if _TIME.unpack(data)[0] < 0 else LATEST
 
 
-class _Length(_Lenient):
+class _TextLength(_Lenient):
     format = Format.TEXT
 
     def nearest(self, data: bytes) -> timedelta:
@@ -100,9 +100,9 @@ class _BinaryLength(_Lenient):
 
 def _adapters() -> AdaptersMap:
     adapters = AdaptersMap(psycopg.adapters)
-    for loader in (_Time, _BinaryTime):
+    for loader in (_TextTime, _BinaryTime):
         adapters.register_loader("timestamptz", loader)
-    for of_lengths in (_Length, _BinaryLength):
+    for of_lengths in (_TextLength, _BinaryLength):
         adapters.register_loader("interval", of_lengths)
     return adapters
 

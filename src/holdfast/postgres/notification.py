@@ -39,7 +39,7 @@ def notify(channel: str, payload: str = "") -> Statement[None]:
         raise InvalidInput(f"a payload is at most {_LONGEST_PAYLOAD} bytes of text, no NUL")
     return Statement(
         "notify",
-        "select pg_notify(%(channel)s::text, %(payload)s::text)",
+        "select pg_catalog.pg_notify(%(channel)s::text, %(payload)s::text)",
         {"channel": channel_name(channel), "payload": payload},
         _nothing,
     )

@@ -10,16 +10,14 @@ from datetime import timedelta
 from types import MappingProxyType
 from typing import Any
 
-from holdfast.domain.duration import compact, duration
+from holdfast.domain.duration import Length, compact, duration
 from holdfast.errors import InvalidInput
-
-Length = timedelta | str
 
 _DIGITS = re.compile(r"[0-9]{1,9}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class _Count:
+class _CountOption:
     least: int
 
     @property
@@ -35,7 +33,7 @@ class _Count:
 
 
 @dataclass(frozen=True, slots=True)
-class _Length:
+class _LengthOption:
     zero: str = ""
     most: timedelta = timedelta(days=365)
 
@@ -54,17 +52,17 @@ class _Length:
 # Postgres keeps its timeouts as 32 bits of milliseconds.
 _SERVER_LIMIT = timedelta(days=24)
 
-KINDS: Mapping[str, _Count | _Length] = MappingProxyType(
+KINDS: Mapping[str, _CountOption | _LengthOption] = MappingProxyType(
     {
-        "pool_max_conns": _Count(1),
-        "pool_min_conns": _Count(0),
-        "pool_max_conn_lifetime": _Length(),
-        "pool_max_conn_lifetime_jitter": _Length(zero="none"),
-        "pool_max_conn_idle_time": _Length(),
-        "pool_health_check_period": _Length(),
-        "pool_timeout": _Length(),
-        "idle_in_transaction_timeout": _Length(zero="unlimited", most=_SERVER_LIMIT),
-        "reply_timeout": _Length(zero="unlimited"),
+        "pool_max_conns": _CountOption(1),
+        "pool_min_conns": _CountOption(0),
+        "pool_max_conn_lifetime": _LengthOption(),
+        "pool_max_conn_lifetime_jitter": _LengthOption(zero="none"),
+        "pool_max_conn_idle_time": _LengthOption(),
+        "pool_health_check_period": _LengthOption(),
+        "pool_timeout": _LengthOption(),
+        "idle_in_transaction_timeout": _LengthOption(zero="unlimited", most=_SERVER_LIMIT),
+        "reply_timeout": _LengthOption(zero="unlimited"),
     }
 )
 

@@ -14,7 +14,7 @@ from holdfast.postgres.connection_target import ConnectionTarget
 from holdfast.postgres.conversation import hold
 from holdfast.postgres.lenient_rows import UNREADABLE, read_leniently
 from holdfast.postgres.pool_core import PoolCore
-from holdfast.postgres.pool_steps import Ask, Connect, Pause, Queue, RollBack, Step, Waiter
+from holdfast.postgres.pool_steps import Ask, Connect, Queue, RollBack, Sleep, Step, Waiter
 from holdfast.postgres.pooled_connection import PooledConnection
 from holdfast.postgres.reply_timeouts import Patience, replies_within
 from holdfast.postgres.rows import has_rows
@@ -128,7 +128,7 @@ class Pool:
                 await self._within_check(connection, connection.execute(text))
             case RollBack(connection):
                 await self._within_check(connection, connection.rollback())
-            case Pause(seconds, is_rest):
+            case Sleep(seconds, is_rest):
                 await self._pause(seconds, is_rest=is_rest)
             case _:
                 assert_never(step)

@@ -24,7 +24,7 @@ from psycopg.pq import TransactionStatus
 from holdfast.domain.backoff import Exponential
 from holdfast.errors import ConnectionFailed, DatabaseClosed, PoolTimeout, StatementFailed
 from holdfast.postgres.connection_target import ConnectionTarget
-from holdfast.postgres.pool_steps import Ask, Connect, Pause, Queue, RollBack, Waiter, Work
+from holdfast.postgres.pool_steps import Ask, Connect, Queue, RollBack, Sleep, Waiter, Work
 from holdfast.postgres.pooled_connection import Pooled
 from holdfast.postgres.read_only import is_read_only
 from holdfast.postgres.session_settings import SessionSettings
@@ -51,7 +51,7 @@ class PoolCore(Generic[C]):
         call_tender: Callable[[], object],
         closed: str,
     ) -> None:
-        """`call_tender` ends a `Pause`; `closed` tells a caller what to do about a closed pool."""
+        """`call_tender` ends a `Sleep`; `closed` tells a caller what to do about a closed pool."""
         self._settings = target.settings
         self._session = session
         self._availability = target.availability
@@ -153,10 +153,10 @@ class PoolCore(Generic[C]):
                 elif monotonic() >= self._sweep_at:
                     yield from self.sweep()
                 else:
-                    yield Pause(max(0.0, self._sweep_at - monotonic()))
+                    yield Sleep(max(0.0, self._sweep_at - monotonic()))
             except Exception:  # without a tender no caller would get a connection any more
                 logger.exception("the connections of a pool could not be looked after")
-                yield Pause(1.0, is_rest=True)
+                yield Sleep(1.0, is_rest=True)
 
     def sweep(self) -> Work[None]:
         """Replace idle connections that have ended or lived long enough, before a caller needs them, and
@@ -242,7 +242,7 @@ class PoolCore(Generic[C]):
             self.give_back(made)
             return
         delay = _RECONNECT.delay(self._failures, random.random())  # noqa: S311  # spreads load, no secret
-        yield Pause(delay.total_seconds(), is_rest=True)
+        yield Sleep(delay.total_seconds(), is_rest=True)
 
     def _checked(self, connection: C) -> Work[bool]:
         """Whether it is fit. One that is not, or that could not be asked to the end, is closed."""

@@ -36,14 +36,14 @@ class Queue:
 
 
 @dataclass(frozen=True, slots=True)
-class Pause:
+class Sleep:
     """Wait until the tender is needed, or for so many seconds; with `is_rest` until they are over."""
 
     seconds: float
     is_rest: bool = False
 
 
-Step: TypeAlias = "Connect | Ask[Any] | RollBack[Any] | Queue | Pause"
+Step: TypeAlias = "Connect | Ask[Any] | RollBack[Any] | Queue | Sleep"
 Work: TypeAlias = Generator[Step, Any, R]
 
 

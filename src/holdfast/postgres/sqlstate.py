@@ -26,7 +26,7 @@ class Meaning(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class ServerFailure:
     meaning: Meaning
     reason: str
     is_outcome_unknown: bool = False
@@ -39,41 +39,43 @@ class Failure:
 
 _UNKNOWN = {"is_outcome_unknown": True, "is_session_over": True}
 
-LOST = Failure(Meaning.TRANSIENT, "the connection was cut", **_UNKNOWN)
-REFUSED = Failure(Meaning.FATAL, "refused")
-BAD_DATA = Failure(Meaning.DATA, "a value is refused")
+LOST = ServerFailure(Meaning.TRANSIENT, "the connection was cut", **_UNKNOWN)
+REFUSED = ServerFailure(Meaning.FATAL, "refused")
+BAD_DATA = ServerFailure(Meaning.DATA, "a value is refused")
 
 _BY_CODE = {
-    "40001": Failure(Meaning.CONFLICT, "serialization failure"),
-    "40P01": Failure(Meaning.CONFLICT, "deadlock"),
-    "55P03": Failure(Meaning.CONFLICT, "a lock was not available in time"),
+    "40001": ServerFailure(Meaning.CONFLICT, "serialization failure"),
+    "40P01": ServerFailure(Meaning.CONFLICT, "deadlock"),
+    "55P03": ServerFailure(Meaning.CONFLICT, "a lock was not available in time"),
     # Its name says it: this is the one rollback that is none.
-    "40003": Failure(Meaning.TRANSIENT, "the server does not know whether it completed", **_UNKNOWN),
+    "40003": ServerFailure(Meaning.TRANSIENT, "the server does not know whether it completed", **_UNKNOWN),
     # Termination can arrive while a commit waits for its standby: committed here, and said to have failed.
-    "57P01": Failure(Meaning.TRANSIENT, "terminated by an administrator or a shutdown", **_UNKNOWN),
-    "57P02": Failure(Meaning.TRANSIENT, "another process of the server crashed", **_UNKNOWN),
+    "57P01": ServerFailure(Meaning.TRANSIENT, "terminated by an administrator or a shutdown", **_UNKNOWN),
+    "57P02": ServerFailure(Meaning.TRANSIENT, "another process of the server crashed", **_UNKNOWN),
     # Only said in place of a session, so nothing was sent.
-    "57P03": Failure(Meaning.TRANSIENT, "the server is starting up or shutting down", is_session_over=True),
+    "57P03": ServerFailure(
+        Meaning.TRANSIENT, "the server is starting up or shutting down", is_session_over=True
+    ),
     # The server ends sessions that wait for a statement: whatever was sent afterwards was never read.
-    "57P05": Failure(Meaning.TRANSIENT, "the session was idle for too long", is_session_over=True),
-    "25P03": Failure(Meaning.TRANSIENT, "the transaction was idle for too long", is_session_over=True),
-    "25P04": Failure(Meaning.UNABLE, "the transaction took too long", is_session_over=True),
-    "57P04": Failure(Meaning.FATAL, "the database was dropped", is_session_over=True),
+    "57P05": ServerFailure(Meaning.TRANSIENT, "the session was idle for too long", is_session_over=True),
+    "25P03": ServerFailure(Meaning.TRANSIENT, "the transaction was idle for too long", is_session_over=True),
+    "25P04": ServerFailure(Meaning.UNABLE, "the transaction took too long", is_session_over=True),
+    "57P04": ServerFailure(Meaning.FATAL, "the database was dropped", is_session_over=True),
     # After a failover the old primary, or a standby, answers: a new connection may find the new one.
-    "25006": Failure(
+    "25006": ServerFailure(
         Meaning.TRANSIENT, "the server is read-only", is_session_over=True, is_wrong_server=True
     ),
 }
 _BY_CLASS = {
     # 08P01 is also what pgbouncer says for whatever goes wrong behind it.
     "08": LOST,
-    "40": Failure(Meaning.CONFLICT, "rolled back by the server"),
+    "40": ServerFailure(Meaning.CONFLICT, "rolled back by the server"),
     # Disk, memory, connections: the statement was rolled back, and room may come.
-    "53": Failure(Meaning.TRANSIENT, "the server is short of resources"),
+    "53": ServerFailure(Meaning.TRANSIENT, "the server is short of resources"),
     # By a timeout, by an operator, by a standby's conflict with replay.
-    "57": Failure(Meaning.UNABLE, "cancelled"),
+    "57": ServerFailure(Meaning.UNABLE, "cancelled"),
     # The disk or the operating system.
-    "58": Failure(Meaning.UNABLE, "the server met a system error"),
+    "58": ServerFailure(Meaning.UNABLE, "the server met a system error"),
     "22": BAD_DATA,
     "23": BAD_DATA,
     # A limit of Postgres's own, such as the size of an index entry: unlike class 53, no room will come.
@@ -86,7 +88,7 @@ def is_data_code(code: str) -> bool:
     return code not in _BY_CODE and _BY_CLASS.get(code[:2]) is BAD_DATA
 
 
-def meaning(error: psycopg.Error) -> Failure:
+def meaning(error: psycopg.Error) -> ServerFailure:
     """What an error says. One without a code comes from this side: a broken socket, or a wrong call."""
     code = error.sqlstate
     if code is not None:

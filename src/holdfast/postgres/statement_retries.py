@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 
 from holdfast.domain.backoff import Exponential
-from holdfast.postgres.sqlstate import Failure, Meaning, meaning
+from holdfast.postgres.sqlstate import Meaning, ServerFailure, meaning
 from holdfast.postgres.statement import Statement
 from holdfast.postgres.translate import translate
 
@@ -28,7 +28,7 @@ class Repeats:
     backoff: Exponential = _BACKOFF
 
     def wait(
-        self, failure: Failure, *, is_repeatable: bool, tried: int, elapsed: timedelta, luck: float
+        self, failure: ServerFailure, *, is_repeatable: bool, tried: int, elapsed: timedelta, luck: float
     ) -> timedelta | None:
         """How long to wait before the next try; `None` if the failure is final.
 

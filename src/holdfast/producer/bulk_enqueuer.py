@@ -26,7 +26,7 @@ for that.
 """
 
 
-class Call(Protocol[K_co]):
+class Enqueueable(Protocol[K_co]):
     """A new job, what its handle is made of, and what to do if another job holds its unique key."""
 
     @property
@@ -37,7 +37,7 @@ class Call(Protocol[K_co]):
     def on_conflict(self) -> OnConflict: ...
 
 
-def conflict_choices(calls: Iterable[Call[object]]) -> set[OnConflict]:
+def conflict_choices(calls: Iterable[Enqueueable[object]]) -> set[OnConflict]:
     """What the calls with a unique key ask for if the key is taken."""
     return {call.on_conflict for call in calls if call.job.unique_key is not None}
 
@@ -65,7 +65,7 @@ class BulkEnqueuer(Generic[K, H]):
     def __init__(
         self,
         schema: Schema,
-        calls: Iterable[Call[K]],
+        calls: Iterable[Enqueueable[K]],
         handles: Callable[[Sequence[K], Sequence[Enqueued]], list[H]],
     ) -> None:
         self._schema = schema
@@ -123,7 +123,7 @@ class BulkEnqueuer(Generic[K, H]):
             raise _NotStreamedError
         return jobs
 
-    def _take(self, calls: list[Call[K]]) -> list[NewJob]:
+    def _take(self, calls: list[Enqueueable[K]]) -> list[NewJob]:
         jobs = [call.job for call in calls]
         self._jobs += jobs
         self._kinds += [call.kind for call in calls]

@@ -1,4 +1,4 @@
-"""Whom a new job wakes, and the NOTIFY that does it. A wake-up is a hint: a worker that misses it polls."""
+"""Which workers a new job wakes, and the NOTIFY for them. It is a hint: a worker that misses it polls."""
 
 import time
 from collections.abc import Iterable
@@ -10,6 +10,7 @@ from holdfast.domain.job import NewJob
 from holdfast.postgres.options import PoolOptions
 from holdfast.postgres.schema import Schema
 from holdfast.postgres.statement import Statement
+from holdfast.storage.channels import Channel
 
 LEADER: Final = ""
 """Stands for the leader among the names of queues, of which none is empty: something is due later."""
@@ -28,15 +29,6 @@ def woken_by(jobs: Iterable[NewJob]) -> set[str]:
     return {LEADER if job.delay or job.run_at else job.policy.queue for job in jobs}
 
 
-def notify(channel: str, payload: str = "") -> Statement[object]:
-    return Statement(
-        "notify",
-        "select pg_catalog.pg_notify(%(channel)s::text, %(payload)s::text)",
-        {"channel": channel, "payload": payload},
-        lambda nothing: nothing,
-    )
-
-
 def wake(schema: Schema, names: set[str]) -> Statement[object]:
     """One NOTIFY for each queue, and for LEADER."""
     return Statement(
@@ -44,11 +36,15 @@ def wake(schema: Schema, names: set[str]) -> Statement[object]:
         f"/* {schema.name}.wake */ select pg_notify(channel, payload)"  # noqa: S608  # a checked name
         " from unnest(%(channels)s::text[], %(payloads)s::text[]) as w (channel, payload)",
         {
-            "channels": [f"{schema.name}.{'due' if name == LEADER else 'ready'}" for name in sorted(names)],
+            "channels": [_channel(name).in_schema(schema) for name in sorted(names)],
             "payloads": sorted(names),
         },
         lambda nothing: nothing,
     )
+
+
+def _channel(name: str) -> Channel:
+    return Channel.DUE if name == LEADER else Channel.READY
 
 
 class NotifyPace:

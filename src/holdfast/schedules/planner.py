@@ -18,6 +18,7 @@ from holdfast.domain.timing import Cron, Timing, timing_from_json
 from holdfast.errors import InvalidInput, StatementFailed
 from holdfast.postgres.database import Database
 from holdfast.postgres.schema import Schema
+from holdfast.storage.channels import Channel
 from holdfast.storage.schedules_plans import (
     DueRow,
     Fired,
@@ -29,7 +30,6 @@ from holdfast.storage.schedules_plans import (
     refuse,
 )
 from holdfast.telemetry.events import Emitter, PlansMissed, ScheduleFailed
-from holdfast.worker.channels import Channel
 from holdfast.worker.chores.chore import Chore, Did
 
 _log = logging.getLogger("holdfast.schedules")

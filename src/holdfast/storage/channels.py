@@ -1,4 +1,6 @@
-"""The notification channels that workers listen to. SQL sends on `{schema}.{channel}`."""
+"""The notification channels that workers listen to: one home for their names. SQL writes a channel as
+`{schema_name}.ready`, Python as `Channel.READY.in_schema(schema)`.
+"""
 
 from enum import StrEnum
 

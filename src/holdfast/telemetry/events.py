@@ -43,7 +43,7 @@ class AttemptEnded(LightValue, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class LeaseLost:
+class LeaseWasLost:
     """An attempt was taken away: it can no longer settle. `doing` says what it was about to do."""
 
     of: AttemptFact
@@ -208,7 +208,7 @@ class PlansMissed:
 Event = (
     AttemptStarted
     | AttemptEnded
-    | LeaseLost
+    | LeaseWasLost
     | StillRunning
     | LoopBlocked
     | WorkerStarted

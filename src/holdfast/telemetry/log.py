@@ -22,7 +22,7 @@ from holdfast.telemetry.events import (
     JobExpired,
     JobsExpired,
     LeadershipChanged,
-    LeaseLost,
+    LeaseWasLost,
     LoopBlocked,
     NobodyServes,
     PlansMissed,
@@ -63,7 +63,7 @@ class EventLog:
                     facts = {**_of(event.of), **_ending(event)}
                     waiting = event.waiting and f", waiting {escaped(event.waiting)}"
                     say(logger, level, _ended(event), _traceback(event), waiting, **facts)
-            case LeaseLost():
+            case LeaseWasLost():
                 _line(
                     logging.WARNING, f"lease lost, could not {event.doing}{_AT_LEAST_ONCE}", **_of(event.of)
                 )

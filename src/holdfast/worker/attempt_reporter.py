@@ -9,8 +9,7 @@ from holdfast.domain.transition import CompleteJob
 from holdfast.errors import JobEnded
 from holdfast.producer.wake_ups import LEADER
 from holdfast.storage.runs import Answer
-from holdfast.telemetry.events import AttemptEnded, AttemptStarted, Emitter
-from holdfast.telemetry.events import LeaseLost as LeaseWasLost
+from holdfast.telemetry.events import AttemptEnded, AttemptStarted, Emitter, LeaseWasLost
 from holdfast.worker.attempt_outcome import failure_and_delay
 from holdfast.worker.claimed_run import ClaimedRun, CommittedEnd
 from holdfast.worker.context import Context

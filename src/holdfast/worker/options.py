@@ -5,14 +5,13 @@ from dataclasses import dataclass, fields, replace
 from datetime import timedelta
 from typing import TypeVar
 
-from holdfast.domain.duration import compact, duration
+from holdfast.domain.duration import Length, compact, duration
 from holdfast.domain.job import check_length, check_name, is_whole
 from holdfast.errors import InvalidInput
 from holdfast.storage.runs import Retention
 from holdfast.worker.lease_keeper import Beats
 from holdfast.worker.queue_choice import SLOTS
 
-Length = str | timedelta
 Lengths = TypeVar("Lengths", Beats, Retention)
 
 _SLOTS = range(1, 100_001)

@@ -12,24 +12,23 @@ from holdfast.errors import DatabaseError
 from holdfast.postgres.blocking_database import BlockingDatabase
 from holdfast.postgres.database import Database
 from holdfast.postgres.listener import Listener
-from holdfast.postgres.notification import Gap, Notified
+from holdfast.postgres.notification import Gap, Notified, notify
 from holdfast.postgres.schema import Schema
 from holdfast.postgres.statement import Statement
-from holdfast.producer.wake_ups import LEADER, notify
+from holdfast.producer.wake_ups import LEADER
+from holdfast.storage.channels import Channel
 from holdfast.storage.job_lookup import misfit_for
 from holdfast.storage.runs import Heartbeat, postpone
 from holdfast.telemetry.events import Emitter, NobodyServes
 from holdfast.worker import django_connections
 from holdfast.worker.attempts import Attempts
 from holdfast.worker.callers import Caller, Coroutines, Threads
-from holdfast.worker.channels import Channel
 from holdfast.worker.chores.chore import ChoreNeeds, channels_of
 from holdfast.worker.chores.leader import Leader
 from holdfast.worker.chores.unserved_reporter import UnservedAtStart
 from holdfast.worker.claimed_run import ClaimedRun, Stop
 from holdfast.worker.completion import Completion
 from holdfast.worker.connections import Connections
-from holdfast.worker.extras import Extras
 from holdfast.worker.fetcher import Fetcher
 from holdfast.worker.hook_caller import HookCaller
 from holdfast.worker.identity import Identity, Registrar
@@ -49,6 +48,7 @@ from holdfast.worker.slots import Slots
 from holdfast.worker.stopping import Stopping
 from holdfast.worker.stray_threads import StrayThreads
 from holdfast.worker.wake_ups import WakeUps
+from holdfast.worker.worker_extension import WorkerExtension
 
 _CLOGGED = 5_000
 _PING = timedelta(seconds=30)
@@ -82,7 +82,7 @@ class ServiceWiring:
         schema: Schema,
         emitter: Emitter,
         version: str,
-        extras: Extras,
+        extension: WorkerExtension,
         left_behind: dict[int, float],
         identity: Identity,
         stopping: Stopping,
@@ -92,7 +92,7 @@ class ServiceWiring:
         self._schema = schema
         self._emitter = emitter
         self._version = version
-        self._extras = extras
+        self._extension = extension
         self._left_behind = left_behind
         self._identity = identity
         self._stopping = stopping
@@ -171,7 +171,7 @@ class ServiceWiring:
                     teller,
                     self._unserved_at_start(calm),
                     *([leader] if self._options.is_leading_allowed else []),
-                    *self._extras.services(calm, connections.handlers, self._emitter),
+                    *self._extension.services(calm, connections.handlers, self._emitter),
                 ],
                 subscribe=lambda: self._subscribe(listener, fetcher, leader, keeper),
                 on_told=tell_ourselves,
@@ -188,7 +188,7 @@ class ServiceWiring:
             try:
                 callers: dict[Style, Caller] = {
                     "coroutine": Coroutines(),
-                    **self._extras.callers(connections, threads, processes),
+                    **self._extension.callers(connections, threads, processes),
                 }
                 if django_connections.is_loaded():
                     callers = {
@@ -276,7 +276,7 @@ class ServiceWiring:
         )
         return Leader(
             hot,
-            self._extras.chores,
+            self._extension.chores,
             needs,
             worker=lambda: self._identity.id,
             lease=self._options.leader_lease,
@@ -375,7 +375,7 @@ class ServiceWiring:
         listener.subscribe(Channel.READY.in_schema(self._schema), ready)
         listener.subscribe(Channel.CANCEL.in_schema(self._schema), cancelled)
         listener.subscribe(Channel.LEADER.in_schema(self._schema), changed)
-        for channel in channels_of(self._extras.chores):
+        for channel in channels_of(self._extension.chores):
             listener.subscribe(channel.in_schema(self._schema), waking(channel))
 
 

@@ -17,7 +17,6 @@ from holdfast.worker import forked_copy
 from holdfast.worker.attempts import Attempts
 from holdfast.worker.claimed_run import Stop
 from holdfast.worker.connections import Connections
-from holdfast.worker.extras import Extras
 from holdfast.worker.fetcher import Fetcher
 from holdfast.worker.identity import Identity
 from holdfast.worker.job_kind import Kinds
@@ -26,6 +25,7 @@ from holdfast.worker.service import cut_short, running
 from holdfast.worker.service_wiring import ServiceWiring, WorkerServices
 from holdfast.worker.settler import Settler
 from holdfast.worker.stopping import Stopping
+from holdfast.worker.worker_extension import WorkerExtension
 
 _log = logging.getLogger("holdfast.worker")
 
@@ -42,7 +42,7 @@ class Worker:
         schema: Schema,
         emitter: Emitter,
         version: str,
-        extras: Extras | None = None,
+        extension: WorkerExtension | None = None,
         left_behind: dict[int, float] | None = None,
         availability: Availability | None = None,
         nearby: NearbyWorkers | None = None,
@@ -63,7 +63,7 @@ class Worker:
             schema=schema,
             emitter=emitter,
             version=version,
-            extras=extras or Extras(),
+            extension=extension or WorkerExtension(),
             left_behind={} if left_behind is None else left_behind,
             identity=self._identity,
             stopping=self.stopping,

@@ -29,7 +29,7 @@ def _no_callers(
 
 
 @dataclass(frozen=True, slots=True)
-class Extras:
+class WorkerExtension:
     """A service gets the connections of chores, and those of handlers, which plan the user's own queries as
     usual.
     """

@@ -8,8 +8,8 @@ from pathlib import Path
 from holdfast.errors import DataDirectoryError, DataVersionMismatch
 from holdfast.postgres.embedded.binaries import Binaries
 from holdfast.postgres.embedded.failures import explained, start_failure
-from holdfast.postgres.embedded.identity import Identity
 from holdfast.postgres.embedded.layout import Layout
+from holdfast.postgres.embedded.server_user import ServerUser
 
 SUPERUSER = "postgres"
 _UNFINISHED = "data.new-"
@@ -23,7 +23,7 @@ host  replication all 127.0.0.1/32 scram-sha-256
 """
 
 
-def ensure_cluster(layout: Layout, binaries: Binaries, identity: Identity, *, synced: bool) -> None:
+def ensure_cluster(layout: Layout, binaries: Binaries, user: ServerUser, *, synced: bool) -> None:
     """Leave a complete data directory of the binaries' version, or raise. Call while deciding.
 
     `synced` waits until new data has reached the disk; whoever turns fsync off has no use for that.
@@ -31,11 +31,11 @@ def ensure_cluster(layout: Layout, binaries: Binaries, identity: Identity, *, sy
     with explained(layout.root):
         _remove_unfinished(layout.root)
         if not layout.data.exists():
-            _create(layout, binaries, identity, [] if synced else ["--no-sync"])
+            _create(layout, binaries, user, [] if synced else ["--no-sync"])
         found = _version(layout.data)
     if found != str(binaries.major):
         raise DataVersionMismatch(directory=str(layout.data), found=found, binaries=binaries.version)
-    identity.give_tree(layout.data)
+    user.give_tree(layout.data)
 
 
 def _version(data: Path) -> str:
@@ -47,24 +47,24 @@ def _version(data: Path) -> str:
         ) from None
 
 
-def _create(layout: Layout, binaries: Binaries, identity: Identity, options: list[str]) -> None:
+def _create(layout: Layout, binaries: Binaries, user: ServerUser, options: list[str]) -> None:
     # Under another name until it is complete: whoever is killed half-way leaves only rubbish behind.
     new = Path(tempfile.mkdtemp(prefix=_UNFINISHED, dir=layout.root))
     try:
-        identity.give(new)
-        _initdb(new, layout, binaries, identity, options)
+        user.give(new)
+        _initdb(new, layout, binaries, user, options)
         (new / "pg_hba.conf").write_text(_ACCESS, "ascii")
         new.rename(layout.data)
     finally:
         shutil.rmtree(new, ignore_errors=True)
 
 
-def _initdb(new: Path, layout: Layout, binaries: Binaries, identity: Identity, options: list[str]) -> None:
+def _initdb(new: Path, layout: Layout, binaries: Binaries, user: ServerUser, options: list[str]) -> None:
     command = [binaries.program("initdb"), "-D", str(new), "-U", SUPERUSER, "--auth=trust", "--encoding=UTF8"]
     command += ["--locale=C", "--no-instructions", *options]
     if binaries.major >= _HAS_BUILTIN_LOCALES:
         command += ["--locale-provider=builtin", "--builtin-locale=C.UTF-8"]
-    done = identity.run(command, home=layout.root, stderr=subprocess.STDOUT, detached=False)
+    done = user.run(command, home=layout.root, stderr=subprocess.STDOUT, detached=False)
     if done.returncode:
         raise start_failure(layout.root, done.stdout.decode("utf-8", "replace"))
 

@@ -13,7 +13,7 @@ from psycopg.conninfo import make_conninfo
 
 from holdfast.errors import DataDirectoryError, SocketPathTooLong
 from holdfast.postgres.embedded.cluster import SUPERUSER
-from holdfast.postgres.embedded.identity import Identity
+from holdfast.postgres.embedded.server_user import ServerUser
 
 SOCKET_PATH_LIMIT = 107 if sys.platform == "linux" else 103
 _SOCKET_PORT = 5432
@@ -69,17 +69,17 @@ def choose_port(previous: int | None, *, tcp: bool) -> int:
     raise AssertionError("the system always has a free port, or raises")
 
 
-def choose_socket_directory(wished: Path, *, forced: bool, previous: Path | None, identity: Identity) -> Path:
+def choose_socket_directory(wished: Path, *, forced: bool, previous: Path | None, user: ServerUser) -> Path:
     """The wished one if its path is short enough, else a temporary one, else SocketPathTooLong."""
     if forced or _fits(wished):
         _require_fit(wished)
-        return _made_private(wished, identity, is_ours=not forced)
-    if previous and _fits(previous) and _is_private(previous, identity):
+        return _made_private(wished, user, is_ours=not forced)
+    if previous and _fits(previous) and _is_private(previous, user):
         return previous
     for parent in (Path(tempfile.gettempdir()), Path("/tmp")):  # noqa: S108 - mkdtemp makes it private
         if _fits(parent / f"{_TEMPORARY}12345678"):
             made = Path(tempfile.mkdtemp(prefix=_TEMPORARY, dir=parent))
-            identity.give(made)
+            user.give(made)
             return made
     raise SocketPathTooLong(str(_socket_in(wished)), limit=SOCKET_PATH_LIMIT)
 
@@ -98,26 +98,26 @@ def _fits(directory: Path) -> bool:
     return len(os.fsencode(_socket_in(directory))) <= SOCKET_PATH_LIMIT and "," not in str(directory)
 
 
-def _made_private(directory: Path, identity: Identity, *, is_ours: bool) -> Path:
+def _made_private(directory: Path, user: ServerUser, *, is_ours: bool) -> Path:
     """Whoever reaches the socket is the superuser, so nobody else may enter its directory."""
     exists = directory.exists()
     if not exists:
         directory.mkdir(mode=0o700, parents=True)
     if is_ours or not exists:
-        identity.give(directory)
-    if not _is_private(directory, identity):
+        user.give(directory)
+    if not _is_private(directory, user):
         raise DataDirectoryError(
-            f"{directory} must belong to {identity.name} and be closed to others (mode 0700), since whoever "
-            "reaches the server's socket needs no password"
+            f"{directory} must belong to {user.name} and be closed to others (mode 0700), as every "
+            "process that reaches the server's socket gets in without a password"
         )
     return directory
 
 
-def _is_private(directory: Path, identity: Identity) -> bool:
+def _is_private(directory: Path, user: ServerUser) -> bool:
     """Still there, a real directory, of the right owner and closed to others: /tmp belongs to everybody."""
     try:
         status = directory.lstat()
     except FileNotFoundError:
         return False
-    owner = os.geteuid() if identity.user is None else identity.user
+    owner = os.geteuid() if user.user is None else user.user
     return stat.S_ISDIR(status.st_mode) and status.st_uid == owner and not status.st_mode & 0o077

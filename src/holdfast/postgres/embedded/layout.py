@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from holdfast.postgres.embedded.failures import explained
-from holdfast.postgres.embedded.identity import Identity
+from holdfast.postgres.embedded.server_user import ServerUser
 
 DEFAULT_DIRECTORY = ".holdfast"
 
@@ -59,14 +59,14 @@ class Layout:
             if not any(self.root.iterdir()):
                 (self.root / ".gitignore").write_text("*\n", "utf-8")
             if created:
-                Identity.for_server(self.root).give(self.root)
+                ServerUser.for_server(self.root).give(self.root)
 
-    def give(self, identity: Identity) -> None:
+    def give(self, user: ServerUser) -> None:
         """Hand over what root made here, so that the owner of the data can go on without root."""
         ours = (self.log, self.record, self.password, self.decision_lock, self.users_lock, self.server_lock)
         for path in ours:
             if path.exists():
-                identity.give(path)
+                user.give(path)
 
 
 def _make_directory(path: Path) -> bool:

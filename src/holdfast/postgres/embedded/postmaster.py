@@ -17,10 +17,10 @@ from holdfast.errors import EmbeddedError, ServerStartFailed
 from holdfast.postgres.embedded.binaries import Binaries
 from holdfast.postgres.embedded.endpoint import Endpoint
 from holdfast.postgres.embedded.failures import log_since, start_failure
-from holdfast.postgres.embedded.identity import Identity
 from holdfast.postgres.embedded.layout import Layout
 from holdfast.postgres.embedded.locks import is_held, opened
 from holdfast.postgres.embedded.processes import is_postgres_of, processes_of, send
+from holdfast.postgres.embedded.server_user import ServerUser
 
 StopMode = Literal["smart", "fast", "immediate"]
 
@@ -59,7 +59,7 @@ class Postmaster:
         return not is_held(self.layout.server_lock) and self.pid is None
 
     def launch(
-        self, binaries: Binaries, identity: Identity, endpoint: Endpoint, settings: Mapping[str, str]
+        self, binaries: Binaries, user: ServerUser, endpoint: Endpoint, settings: Mapping[str, str]
     ) -> int:
         """Start it without waiting. Returns where in the log its words begin."""
         self._clear_remains(endpoint)
@@ -78,7 +78,7 @@ class Postmaster:
         offset = self._rotate_log()
         with self.layout.log.open("ab") as log, opened(self.layout.server_lock) as alive:
             alive.take_shared_within(_ORPHAN_SECONDS)
-            done = identity.run(
+            done = user.run(
                 ["/bin/sh", "-c", _DETACH, "sh", *command],
                 home=self.layout.root,
                 stderr=log.fileno(),

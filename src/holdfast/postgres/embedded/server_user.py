@@ -19,7 +19,7 @@ _ROOT = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Identity:
+class ServerUser:
     """How to start a program of Postgres's: behind a prefix, or with the rights of another user."""
 
     prefix: tuple[str, ...] = ()
@@ -27,7 +27,7 @@ class Identity:
     group: int | None = None
 
     @classmethod
-    def for_server(cls, owned: Path) -> "Identity":
+    def for_server(cls, owned: Path) -> "ServerUser":
         """For a server whose data is at this path, or will be made below it."""
         if os.geteuid() != _ROOT:
             return cls(prefix=_name_for(os.geteuid()))

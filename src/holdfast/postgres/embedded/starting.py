@@ -13,11 +13,11 @@ from holdfast.postgres.embedded.cluster import ensure_cluster
 from holdfast.postgres.embedded.database import ensure_database
 from holdfast.postgres.embedded.endpoint import Endpoint, choose_port, choose_socket_directory
 from holdfast.postgres.embedded.failures import explained
-from holdfast.postgres.embedded.identity import Identity
 from holdfast.postgres.embedded.layout import Layout
 from holdfast.postgres.embedded.locks import is_held
 from holdfast.postgres.embedded.postmaster import Postmaster
 from holdfast.postgres.embedded.record import Record
+from holdfast.postgres.embedded.server_user import ServerUser
 
 _log = logging.getLogger("holdfast.postgres.embedded")
 _DEFAULTS = {"cluster_name": "holdfast", "log_checkpoints": "off"}
@@ -111,24 +111,24 @@ def start(layout: Layout, wishes: Wishes, previous: Record | None) -> Endpoint:
     """Start a server where none runs, making its data on the first day."""
     binaries = find_binaries()
     with explained(layout.root):
-        identity = Identity.for_server(layout.data if layout.data.exists() else layout.root)
-    identity.require_reach(binaries.directory, layout.root)
-    ensure_cluster(layout, binaries, identity, synced=wishes.settings.get("fsync") != "off")
-    record = _launch(layout, wishes, previous, binaries, identity)
+        user = ServerUser.for_server(layout.data if layout.data.exists() else layout.root)
+    user.require_reach(binaries.directory, layout.root)
+    ensure_cluster(layout, binaries, user, synced=wishes.settings.get("fsync") != "off")
+    record = _launch(layout, wishes, previous, binaries, user)
     ensure_database(layout, record.endpoint, wishes.start_seconds)
-    layout.give(identity)
+    layout.give(user)
     return record.endpoint
 
 
 def _launch(
-    layout: Layout, wishes: Wishes, previous: Record | None, binaries: Binaries, identity: Identity
+    layout: Layout, wishes: Wishes, previous: Record | None, binaries: Binaries, user: ServerUser
 ) -> Record:
     postmaster = Postmaster(layout)
     for attempt in count(1):
         with explained(layout.root):
-            record = _record(layout, wishes, previous, identity)
+            record = _record(layout, wishes, previous, user)
             record.write(layout.record)
-            offset = postmaster.launch(binaries, identity, record.endpoint, _DEFAULTS | dict(wishes.settings))
+            offset = postmaster.launch(binaries, user, record.endpoint, _DEFAULTS | dict(wishes.settings))
         try:
             postmaster.wait_until_ready(wishes.start_seconds, log_offset=offset)
         except ServerStartFailed as error:
@@ -140,13 +140,13 @@ def _launch(
     raise AssertionError("unreachable: the last attempt returns or raises")
 
 
-def _record(layout: Layout, wishes: Wishes, previous: Record | None, identity: Identity) -> Record:
+def _record(layout: Layout, wishes: Wishes, previous: Record | None, user: ServerUser) -> Record:
     known = previous.endpoint if previous else None
     socket_directory = choose_socket_directory(
         wishes.socket_directory or layout.socket,
         forced=wishes.socket_directory is not None,
         previous=previous.temporary_directory if previous else None,
-        identity=identity,
+        user=user,
     )
     is_temporary = socket_directory not in {layout.socket, wishes.socket_directory}
     port = choose_port(known.port if known and known.has_tcp else None, tcp=wishes.tcp)

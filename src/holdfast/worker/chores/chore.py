@@ -12,9 +12,9 @@ from typing import Protocol, Union
 
 from holdfast.postgres.database import Database
 from holdfast.postgres.schema import Schema
+from holdfast.storage.channels import Channel
 from holdfast.storage.runs import Retention
 from holdfast.telemetry.events import Emitter, NobodyServes
-from holdfast.worker.channels import Channel
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,8 @@ import logging
 
 from holdfast.postgres.database import Database
 from holdfast.postgres.schema import Schema
+from holdfast.storage.channels import Channel
 from holdfast.storage.chores import next_due, promote
-from holdfast.worker.channels import Channel
 from holdfast.worker.chores.chore import Chore, Did
 from holdfast.worker.chores.job_rescuer import RESCUE
 from holdfast.worker.chores.low_water import LowWater

@@ -2,8 +2,8 @@
 
 from holdfast.postgres.database import Database
 from holdfast.postgres.schema import Schema
+from holdfast.storage.channels import Channel
 from holdfast.storage.ring import LEFTOVERS, unpark
-from holdfast.worker.channels import Channel
 from holdfast.worker.chores.chore import Chore, Did
 
 

@@ -10,9 +10,9 @@ from dataclasses import replace
 from holdfast.errors import DatabaseError
 from holdfast.postgres.database import Database
 from holdfast.postgres.schema import Schema
+from holdfast.storage.channels import Channel
 from holdfast.storage.unserved import KnownNames, Unserved, known_names, unserved
 from holdfast.telemetry.events import Emitter, NobodyServes
-from holdfast.worker.channels import Channel
 from holdfast.worker.chores.chore import Chore, Did
 from holdfast.worker.queue_choice import near
 

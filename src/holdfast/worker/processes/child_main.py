@@ -57,20 +57,20 @@ def main() -> NoReturn:
     parent, lifeline, connection = map(int, sys.argv[1:])
     confinement.die_with(parent, lifeline)
     confinement.leave_signals_to_the_worker()
-    channel = Channel(socket.socket(fileno=connection))
-    start = next(channel.messages())
+    link = WorkerLink(socket.socket(fileno=connection))
+    start = next(link.messages())
     if not isinstance(start, ChildSettings):
         raise TypeError(f"the first word was {start!r}")
     sys.argv[:] = start.arguments
     if start.memory_limit is not None:
         confinement.spare_address_space()
-    confinement.log_through(lambda record: channel.send(Logged(record)), start.levels)
+    confinement.log_through(lambda record: link.send(Logged(record)), start.levels)
     if start.are_warnings_logged:
         log_warnings()
-    ChildMain(channel, start.memory_limit).serve()
+    ChildMain(link, start.memory_limit).serve()
 
 
-class Channel:
+class WorkerLink:
     """The child's end of the socket. Any thread may send: it blocks while the worker is too busy to read. If
     the socket is closed, by the worker's death or by a handler, the child ends.
     """
@@ -101,8 +101,8 @@ class ProgressSender:
     progress for every row.
     """
 
-    def __init__(self, channel: Channel, run: int) -> None:
-        self._channel = channel
+    def __init__(self, link: WorkerLink, run: int) -> None:
+        self._link = link
         self._run = run
         self._lock = threading.Lock()
         self._is_waiting = False
@@ -114,22 +114,22 @@ class ProgressSender:
                 self._newest = text
                 return
             self._is_waiting = True
-        self._channel.send(Progress(self._run, text))
+        self._link.send(Progress(self._run, text))
 
     def heard(self) -> None:
         with self._lock:
             text, self._newest = self._newest, None
             self._is_waiting = text is not None
         if text is not None:
-            self._channel.send(Progress(self._run, text))
+            self._link.send(Progress(self._run, text))
 
     def finish(self) -> None:
         self.heard()
 
 
 class ChildMain:
-    def __init__(self, channel: Channel, memory_limit: int | None) -> None:
-        self._channel = channel
+    def __init__(self, link: WorkerLink, memory_limit: int | None) -> None:
+        self._link = link
         self._memory_limit = memory_limit
         self._bare = confinement.address_space()
         self._has_run = False
@@ -148,18 +148,18 @@ class ChildMain:
             for stream in (sys.stdout, sys.stderr):
                 with suppress(Exception):
                     stream.flush()  # a child is killed when it is no longer needed
-            self._channel.send(ended)
+            self._link.send(ended)
 
     def _listen(self) -> None:
         """Runs are registered here and not where they begin, so that a stop finds its run however early it
         comes.
         """
-        for message in self._channel.messages():
+        for message in self._link.messages():
             match message:
                 case CallHandler():
                     # The kind stays in the worker: a handler never sees it.
                     claimed = ClaimedRun(message.worker, message.queue, message.row, cast("Kind", None))
-                    saying = ProgressSender(self._channel, claimed.run)
+                    saying = ProgressSender(self._link, claimed.run)
                     self._current = claimed, saying
                     self._calls.put((message, claimed, saying))
                 case StopRun(run, reason) if self._current and self._current[0].run == run:
@@ -213,7 +213,7 @@ class ChildMain:
         self, function: Callable[..., Any], call: CallHandler, claimed: ClaimedRun, context: Context
     ) -> Any:
         arguments = load(call.arguments)
-        self._channel.send(Begun(claimed.run))
+        self._link.send(Begun(claimed.run))
         positional = (context,) if call.takes_context else ()
 
         def called() -> Any:

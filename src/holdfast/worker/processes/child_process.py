@@ -47,7 +47,7 @@ _CODE = (
     "from holdfast.worker.processes.child_main import main; main()"
 )
 
-Answer = Ended | Exception
+ChildAnswer = Ended | Exception
 T = TypeVar("T")
 
 
@@ -68,7 +68,7 @@ class ChildProcess:
         self._writer: asyncio.StreamWriter | None = None
         self._unsent = bytearray()
         self._run: int | None = None
-        self._answer: asyncio.Future[Answer] | None = None
+        self._answer: asyncio.Future[ChildAnswer] | None = None
         self._on_progress: Callable[[str], None] = lambda _: None
         self._on_begun: Callable[[], None] = lambda: None
         self._is_condemned = False
@@ -83,7 +83,7 @@ class ChildProcess:
         call: CallHandler,
         on_progress: Callable[[str], None],
         on_begun: Callable[[], None] = lambda: None,
-    ) -> asyncio.Future[Answer]:
+    ) -> asyncio.Future[ChildAnswer]:
         """The returned future always gets an answer: from the child, or from its death."""
         self.runs += 1
         self.has_begun = False
@@ -104,7 +104,7 @@ class ChildProcess:
 
     async def tend(self) -> None:
         """Run the child until it ends. Never raises: the worker must not go down with a child."""
-        answer: Answer = ProcessDied(-signal.SIGKILL)
+        answer: ChildAnswer = ProcessDied(-signal.SIGKILL)
         try:
             answer = ProcessDied(await self._lived())
         except Exception as error:  # noqa: BLE001  # it becomes the end of an attempt
@@ -192,7 +192,7 @@ class ChildProcess:
         except Exception:  # noqa: BLE001  # reported, and the run goes on
             _log.exception("what a child process said could not be passed on")
 
-    def _give(self, answer: Answer) -> None:
+    def _give(self, answer: ChildAnswer) -> None:
         self._run = None
         if self._answer is not None and not self._answer.done():
             self._answer.set_result(answer)

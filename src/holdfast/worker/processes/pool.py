@@ -16,7 +16,7 @@ from holdfast.worker.claimed_run import ClaimedRun, Stop
 from holdfast.worker.context import Context
 from holdfast.worker.failure_from_error import from_error
 from holdfast.worker.handler_requests import EndWith
-from holdfast.worker.processes.child_process import DEATH_SECONDS, Answer, ChildProcess
+from holdfast.worker.processes.child_process import DEATH_SECONDS, ChildAnswer, ChildProcess
 from holdfast.worker.processes.main_script import refuse_a_second_worker
 from holdfast.worker.processes.messages import CallHandler, Ended
 from holdfast.worker.processes.pickles import dump, load
@@ -175,7 +175,7 @@ class Processes:
         claimed: ClaimedRun,
         context: Context,
         on_begun: Callable[[], None],
-    ) -> Answer:
+    ) -> ChildAnswer:
         answer = child.begin(call, lambda text: context.progress(**json.loads(text)), on_begun)
         try:
             await asyncio.wait([answer])
@@ -185,7 +185,7 @@ class Processes:
         return answer.result()
 
     async def _stop(
-        self, child: ChildProcess, answer: asyncio.Future[Answer], claimed: ClaimedRun, context: Context
+        self, child: ChildProcess, answer: asyncio.Future[ChildAnswer], claimed: ClaimedRun, context: Context
     ) -> None:
         """Tell the child to stop, and kill it after a grace period. After a lost lease it is killed at once,
         since the job may already run elsewhere; likewise if this task is cancelled once more.
@@ -202,7 +202,7 @@ class Processes:
             _keep_state(ended, context)
 
     @staticmethod
-    def _outcome(answer: Answer, context: Context) -> Any:
+    def _outcome(answer: ChildAnswer, context: Context) -> Any:
         if not isinstance(answer, Ended):
             raise answer
         _keep_state(answer, context)
