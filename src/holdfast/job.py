@@ -161,17 +161,18 @@ class Using(Generic[P, R]):
                 "a call is written by the verb that takes it: leave conn out of using(…), and pass it to "
                 "app.enqueue_many(…, conn=…) or app.schedules.put(…, conn=…)"
             )
-        return self._call(*args, **kwargs)
+        return self.new_call(*args, **kwargs)
 
     async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
         """Write the job: on `conn`'s transaction if one was given, else in one of its own."""
-        return await self.app._enqueue(self._call(*args, **kwargs), self.options.conn)  # noqa: SLF001  # its face
+        return await self.app.job_writer.enqueue(self.new_call(*args, **kwargs), self.options.conn)
 
     def enqueue_sync(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
         """The same, blocking."""
-        return self.app._enqueue_sync(self._call(*args, **kwargs), self.options.conn)  # noqa: SLF001  # its face
+        return self.app.job_writer.enqueue_sync(self.new_call(*args, **kwargs), self.options.conn)
 
-    def _call(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
+    def new_call(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
+        """The same for this job's own verbs, which write it on `conn`."""
         signature = self.kind.signature
         text = signature.encode(args, kwargs)
         made = self.template
@@ -217,15 +218,15 @@ class Job(Generic[P, R]):
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
         """The job with these arguments, checked, to be given to `app.enqueue_many` or to a schedule."""
-        return self._plain._call(*args, **kwargs)  # noqa: SLF001  # its own; there is no conn to refuse
+        return self._plain.new_call(*args, **kwargs)
 
     async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
         """Write the job in a transaction of its own; `using(conn=…)` for yours."""
-        return await self.app._enqueue(self._plain._call(*args, **kwargs), None)  # noqa: SLF001  # its face
+        return await self.app.job_writer.enqueue(self._plain.new_call(*args, **kwargs), None)
 
     def enqueue_sync(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
         """The same, blocking."""
-        return self.app._enqueue_sync(self._plain._call(*args, **kwargs), None)  # noqa: SLF001  # its face
+        return self.app.job_writer.enqueue_sync(self._plain.new_call(*args, **kwargs), None)
 
     def handle(self, job: int) -> Handle[R]:
         """A handle on a job of this kind, by its id. Nothing is read before you ask for status or result."""

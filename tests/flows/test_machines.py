@@ -415,7 +415,7 @@ def test_wrong_machines_are_refused_when_they_are_declared_and_wrong_steps_when_
             async def run(self) -> Done[None]:
                 return Done(None)
 
-    with pytest.raises(InvalidInput, match="no machine of an app yet"):
+    with pytest.raises(InvalidInput, match="does not belong to an app yet"):
         Sound.call(Sound.Begin(1))
     app.machine(Sound)
     app.check()

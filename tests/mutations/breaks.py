@@ -510,7 +510,7 @@ BREAKS = (
     ),
     Break(
         "an app that requires a connection writes without one",
-        "app.py",
+        "job_writer.py",
         "        if self._is_conn_required:\n",
         "        if False:\n",
         (

@@ -32,7 +32,7 @@ async def _work(app: App, arguments: WorkerArguments, supervised: Supervised | N
     # Not `async with app:`, which would open connections that a worker has no use for.
     async with AsyncExitStack() as stack:
         stack.push_async_callback(app.close)
-        worker = await app._worker(None, arguments.grace, options, slots=arguments.slots)  # noqa: SLF001  # its face
+        worker = await app.worker_maker.make(None, arguments.slots, arguments.grace, options)
         orders = None if supervised is None else supervised.orders
         watching = asyncio.create_task(_watch(app, worker, options, arguments, supervised))
         try:
