@@ -90,14 +90,14 @@ ODD: dict[str, tuple[Callable[[Any], object], str]] = {
         "is_unfired is 5: give True or False",
     ),
     "calls": (lambda app: app.enqueue_many_sync(5), r"calls is 5: give \[job.call\(…\), …\]"),
-    "no call": (lambda app: app.enqueue_many_sync([5]), "5 is no call of this app's jobs"),
+    "no call": (lambda app: app.enqueue_many_sync([5]), "5 is not a call of this app's jobs"),
     "no call of a schedule": (
         lambda app: app.schedules.put_sync("hourly", 5, every="1h"),
-        r"5 is no call of this app's jobs: give job.call\(…\), with its arguments",
+        r"5 is not a call of this app's jobs: give job.call\(…\), with its arguments",
     ),
     "calls of a schedule": (
         lambda app: app.schedules.put_sync("hourly", [], every="1h"),
-        r"is no call of this app's jobs: give job.call\(…\), with its arguments",
+        r"is not a call of this app's jobs: give job.call\(…\), with its arguments",
     ),
     "a generator as a flow": (
         lambda app: app.flow(n for n in "ab"),

@@ -423,7 +423,7 @@ def test_wrong_machines_are_refused_when_they_are_declared_and_wrong_steps_when_
         Sound.call(Sound.Begin("large"))  # type: ignore[arg-type]  # the mistake
     with pytest.raises(InvalidInput, match="is not a step of Sound"):
         Sound.call(Idle.Begin())
-    with pytest.raises(InvalidInput, match="of an app already"):
+    with pytest.raises(InvalidInput, match="belongs to an app already"):
         App().machine(Sound)
 
 
