@@ -17,7 +17,7 @@ from types import FrameType
 from typing import Literal
 
 from holdfast.domain.duration import compact
-from holdfast.telemetry.log import say
+from holdfast.telemetry.log_lines import say
 from holdfast.worker.worker import Worker
 
 _log = logging.getLogger("holdfast.worker")

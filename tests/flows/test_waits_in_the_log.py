@@ -10,7 +10,7 @@ import pytest
 
 from flows.fast_worker import until_state, working
 from holdfast import App, Done, Flow, Machine, Next, Retry, Step
-from holdfast.telemetry.log import JsonFormatter
+from holdfast.telemetry.json_formatter import JsonFormatter
 from support.waiting import until
 
 SOON = timedelta(minutes=5)

@@ -522,7 +522,7 @@ BREAKS = (
     ),
     Break(
         "a message writes lines of its own into the log",
-        "telemetry/log.py",
+        "telemetry/log_lines.py",
         "    return _encodable(_TREACHEROUS.sub(",
         '    return _encodable(re.compile(r"(?!)").sub(',
         ("worker/test_log_lines.py::test_no_message_passes_for_a_line_of_the_log",),

@@ -18,7 +18,7 @@ import psycopg
 from holdfast import App
 from holdfast.postgres.embedded import EmbeddedServer
 from holdfast.schedules.scopes import ask_source
-from holdfast.worker import service_wiring
+from holdfast.worker import caller_wiring
 from holdfast.worker.job_threads import JobThreads
 from holdfast.worker.options import WorkerOptions
 
@@ -90,7 +90,7 @@ async def trial(dsn: str) -> None:
 
 def idle_threads_end_after(seconds: float) -> AbstractContextManager[object]:
     """Patch the threads of workers that start inside the block."""
-    return patch.object(service_wiring, "JobThreads", partial(JobThreads, idle=seconds))
+    return patch.object(caller_wiring, "JobThreads", partial(JobThreads, idle=seconds))
 
 
 if __name__ == "__main__":

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Literal
 
-from holdfast.telemetry.log import JsonFormatter, escaped, indented, key_values
+from holdfast.telemetry.json_formatter import JsonFormatter
+from holdfast.telemetry.log_lines import escaped, indented, key_values
 from holdfast.telemetry.python_warnings import log_warnings
 from holdfast.worker.current_run import current_run, log_facts
 

@@ -13,7 +13,7 @@ from time import monotonic
 from holdfast.cli.exit_codes import Exit
 from holdfast.cli.supervised import DRAIN, FINISHED, HURRY, STARTED, VARIABLE
 from holdfast.domain.duration import compact
-from holdfast.telemetry.log import say
+from holdfast.telemetry.log_lines import say
 
 _log = logging.getLogger("holdfast.supervisor")
 

@@ -1,15 +1,12 @@
-"""Events as log lines: one for each attempt at INFO, none for a heartbeat; key=value text or JSON."""
+"""Which line of the log an event becomes: one for each attempt at INFO, none for a heartbeat."""
 
-import json
 import logging
-import re
-from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import assert_never
 
 from holdfast.domain.duration import compact
 from holdfast.domain.states import RunOutcome
-from holdfast.telemetry.error_line import Start, first_line
+from holdfast.telemetry.error_line import first_line
 from holdfast.telemetry.events import (
     AttemptEnded,
     AttemptFact,
@@ -34,6 +31,7 @@ from holdfast.telemetry.events import (
     WorkerStopped,
     WorkerWasLost,
 )
+from holdfast.telemetry.log_lines import escaped, say
 
 logger = logging.getLogger("holdfast.worker")
 
@@ -97,7 +95,7 @@ class EventLog:
                 # Promoting is what every delay and every retry comes to, many times a minute.
                 _line(logging.DEBUG if chore == "promote" else logging.INFO, f"chore {chore}", count=count)
             case ChoreFailed(chore, error):
-                # Each time: whoever runs the chore warns once for each reason.
+                # Each time. The chore's loop warns once for each reason.
                 _line(logging.DEBUG, f"chore {chore} failed", error=f"{type(error).__name__}: {error}")
             case RunTakenAway():
                 level = logging.ERROR if event.outcome in _BAD else logging.WARNING
@@ -225,7 +223,7 @@ def _ending(event: AttemptEnded) -> dict[str, object]:
 
 
 def _traceback(event: AttemptEnded) -> str | None:
-    """Of an attempt that has failed for good; of every one for who looks closely."""
+    """Of an attempt that failed for good; of every failed one at DEBUG."""
     if event.failure is None or not (event.outcome in _BAD or logger.isEnabledFor(logging.DEBUG)):
         return None
     return event.failure.traceback
@@ -241,92 +239,3 @@ def _rounded(length: timedelta) -> timedelta:
 
 def _line(level: int, message: str, **facts: object) -> None:
     say(logger, level, message, **facts)
-
-
-def say(
-    to: logging.Logger,
-    level: int,
-    message: str,
-    traceback: str | None = None,
-    more: str | None = None,
-    /,
-    **facts: object,
-) -> None:
-    """A line with facts: as key=value in text, as members in JSON. A traceback comes below the text, each of
-    its lines indented, so that none passes for a line of the log; in JSON it is a member. `more` is added to
-    the message of the text alone.
-    """
-    if not to.isEnabledFor(level):
-        return
-    text = key_values(facts)
-    record = to.makeRecord(
-        to.name, level, __file__, 0, "%s: %s" if text else "%s%s", (message + (more or ""), text), None, "say"
-    )
-    told: dict[str, object] = {"event": message, **facts}
-    vars(record)["holdfast"] = told
-    if traceback is not None:
-        told["traceback"] = traceback
-        record.exc_text = indented(traceback)
-    to.handle(record)
-
-
-def key_values(facts: Mapping[str, object]) -> str:
-    """For people: `attempt=1/20 took=12ms`. JSON has the numbers `attempt`, `max_attempts` and `took_ms`."""
-    return " ".join(
-        f"{name.removesuffix('_ms')}={_value(_shown(name, value, facts))}"
-        for name, value in facts.items()
-        if value is not None and name not in ("max_attempts", "waiting")
-    )
-
-
-def _shown(name: str, value: object, facts: Mapping[str, object]) -> object:
-    if name == "attempt" and "max_attempts" in facts:
-        return f"{value}/{facts['max_attempts']}"
-    if name.endswith("_ms") and isinstance(value, int):
-        return compact(timedelta(milliseconds=value))
-    return value.shown if isinstance(value, Start) else value
-
-
-# What ends a line, moves the cursor or turns the direction of writing, for terminals and for those who read
-# line by line: a handler's message must not pass for a line of the log.
-_TREACHEROUS = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-_NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
-
-
-def escaped(text: str) -> str:
-    """One line that shows what it holds and does nothing else."""
-    return _encodable(_TREACHEROUS.sub(lambda found: _NAMED.get(found[0]) or f"\\u{ord(found[0]):04x}", text))
-
-
-def indented(text: str) -> str:
-    return "\n".join(f"    {escaped(line)}" for line in text.rstrip("\n").split("\n"))
-
-
-def _value(value: object) -> str:
-    text = str(value)
-    is_bare = text and not any(c in text for c in ' "=') and not _TREACHEROUS.search(text)
-    return escaped(text if is_bare else json.dumps(text, ensure_ascii=False))
-
-
-def _encodable(text: str) -> str:
-    """Half of a surrogate pair, as an error's text may hold, would lose the whole line."""
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
-
-
-class JsonFormatter(logging.Formatter):
-    """One JSON object for each line, with the facts of Holdfast's own lines as members, and with those that
-    the command adds to others (`holdfast_facts`): the job that they were written in.
-    """
-
-    def format(self, record: logging.LogRecord) -> str:
-        moment = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
-        line: dict[str, object] = {"time": moment, "level": record.levelname, "logger": record.name}
-        facts = getattr(record, "holdfast", None)
-        if isinstance(facts, dict):
-            line |= facts
-        else:
-            line |= {"message": record.getMessage(), **getattr(record, "holdfast_facts", {})}
-        if record.exc_info:
-            line["exception"] = self.formatException(record.exc_info)
-        # Inside of its strings, JSON reads these escapes back as what they stand for.
-        return escaped(json.dumps(line, ensure_ascii=False, default=str))

@@ -11,7 +11,7 @@ _log = logging.getLogger("holdfast.app")
 
 def log_cancelled(reason: str, ended: Sequence[Cancelled]) -> None:
     """One line for each of the first jobs. On a caller's connection, it is true once that commits."""
-    from holdfast.telemetry.log import say
+    from holdfast.telemetry.log_lines import say
 
     for row in ended[:_EACH]:
         say(

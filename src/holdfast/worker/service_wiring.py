@@ -1,28 +1,23 @@
 """Makes the services of a worker and connects them: which one calls which."""
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import timedelta
-from functools import partial
 from typing import Any
 
-from holdfast.errors import DatabaseError
 from holdfast.postgres.blocking_database import BlockingDatabase
 from holdfast.postgres.database import Database
 from holdfast.postgres.listener import Listener
 from holdfast.postgres.notification import Gap, Notified, notify
 from holdfast.postgres.schema import Schema
-from holdfast.postgres.statement import Statement
 from holdfast.producer.wake_ups import LEADER
 from holdfast.storage.channels import Channel
 from holdfast.storage.job_lookup import misfit_for
-from holdfast.storage.runs import Heartbeat, postpone
+from holdfast.storage.runs import Heartbeat
 from holdfast.telemetry.events import Emitter, NobodyServes
-from holdfast.worker import django_connections
 from holdfast.worker.attempts import Attempts
-from holdfast.worker.callers import Caller, Coroutines, Threads
+from holdfast.worker.caller_wiring import opened_callers
 from holdfast.worker.chores.chore import ChoreNeeds, channels_of
 from holdfast.worker.chores.leader import Leader
 from holdfast.worker.chores.unserved_reporter import UnservedAtStart
@@ -32,14 +27,13 @@ from holdfast.worker.connections import Connections
 from holdfast.worker.fetcher import Fetcher
 from holdfast.worker.hook_caller import HookCaller
 from holdfast.worker.identity import Identity, Registrar
-from holdfast.worker.job_kind import Kinds, Style
-from holdfast.worker.job_threads import JobThreads
+from holdfast.worker.job_kind import Kinds
 from holdfast.worker.lease import Lease
 from holdfast.worker.lease_keeper import LeaseKeeper
+from holdfast.worker.lease_postponer import LeasePostponer
 from holdfast.worker.loop_watch import LoopWatch
 from holdfast.worker.notice_teller import NoticeTeller
 from holdfast.worker.options import WorkerOptions
-from holdfast.worker.processes import Processes
 from holdfast.worker.processes.cores import cores
 from holdfast.worker.processes.places import Places
 from holdfast.worker.service import Service
@@ -96,7 +90,6 @@ class ServiceWiring:
         self._left_behind = left_behind
         self._identity = identity
         self._stopping = stopping
-        self._telling: set[asyncio.Task[None]] = set()
         self._said_unserved: set[NobodyServes] = set()
 
     @asynccontextmanager
@@ -132,7 +125,14 @@ class ServiceWiring:
 
         slots = Slots(self._options.queues, slot_freed)
         places = Places(self._options.children or cores(), place_freed)
-        async with self._callers(connections, places, watch_from_now) as callers:
+        async with opened_callers(
+            connections,
+            LeasePostponer(calm, self._schema, watch_from_now),
+            places,
+            self._extension,
+            slots=sum(self._options.queues.values()),
+            patience=lambda: self._stopping.patience,
+        ) as callers:
             attempts = Attempts(
                 self._kinds,
                 callers,
@@ -176,48 +176,6 @@ class ServiceWiring:
                 subscribe=lambda: self._subscribe(listener, fetcher, leader, keeper),
                 on_told=tell_ourselves,
             )
-
-    @asynccontextmanager
-    async def _callers(
-        self, connections: Connections, places: Places, watch: Callable[[ClaimedRun], None]
-    ) -> AsyncIterator[dict[Style, Caller]]:
-        slots = sum(self._options.queues.values())
-        threads = JobThreads(min(slots, 1_000))
-        processes = Processes(places, postpone=partial(self._postpone, connections.calm, watch))
-        async with processes:
-            try:
-                callers: dict[Style, Caller] = {
-                    "coroutine": Coroutines(),
-                    **self._extension.callers(connections, threads, processes),
-                }
-                if django_connections.is_loaded():
-                    callers = {
-                        style: django_connections.AroundCoroutines(caller)
-                        for style, caller in callers.items()
-                    }
-                yield {**callers, "thread": Threads(threads), "process": processes}
-            finally:
-                ending = [asyncio.wrap_future(last) for last in threads.close()]
-                if ending:
-                    await asyncio.wait(ending, timeout=self._stopping.patience.total_seconds())
-
-    def _postpone(
-        self,
-        database: Database,
-        watch: Callable[[ClaimedRun], None],
-        claimed: ClaimedRun,
-        seconds: float | None,
-    ) -> None:
-        """A child has begun a run, or is slow to start: its timeout is counted from then on."""
-        watch(claimed)
-        if seconds is not None:
-            lasting = timedelta(seconds=seconds)
-            statement = postpone(
-                self._schema, worker=claimed.worker, job=claimed.job, run=claimed.run, lasting=lasting
-            )
-            telling = asyncio.get_running_loop().create_task(_told(database, statement))
-            self._telling.add(telling)
-            telling.add_done_callback(self._telling.discard)
 
     def _completing(self, connections: Connections) -> Any:
         def complete(claimed: ClaimedRun, connection: object) -> Completion:
@@ -377,9 +335,3 @@ class ServiceWiring:
         listener.subscribe(Channel.LEADER.in_schema(self._schema), changed)
         for channel in channels_of(self._extension.chores):
             listener.subscribe(channel.in_schema(self._schema), waking(channel))
-
-
-async def _told(database: Database, statement: Statement[int]) -> None:
-    """What is not told is made up for by the leader's own patience."""
-    with suppress(DatabaseError):
-        await database.run(statement)

@@ -1,0 +1,80 @@
+"""How a line of the log is written: a message with its facts, in which no text can pass for another line."""
+
+import json
+import logging
+import re
+from collections.abc import Mapping
+from datetime import timedelta
+
+from holdfast.domain.duration import compact
+from holdfast.telemetry.error_line import Start
+
+
+def say(
+    to: logging.Logger,
+    level: int,
+    message: str,
+    traceback: str | None = None,
+    more: str | None = None,
+    /,
+    **facts: object,
+) -> None:
+    """A line with facts: as key=value in text, as members in JSON. A traceback comes below the text, each of
+    its lines indented, so that none passes for a line of the log; in JSON it is a member. `more` is added to
+    the message of the text alone.
+    """
+    if not to.isEnabledFor(level):
+        return
+    text = key_values(facts)
+    record = to.makeRecord(
+        to.name, level, __file__, 0, "%s: %s" if text else "%s%s", (message + (more or ""), text), None, "say"
+    )
+    told: dict[str, object] = {"event": message, **facts}
+    vars(record)["holdfast"] = told
+    if traceback is not None:
+        told["traceback"] = traceback
+        record.exc_text = indented(traceback)
+    to.handle(record)
+
+
+def key_values(facts: Mapping[str, object]) -> str:
+    """For people: `attempt=1/20 took=12ms`. JSON has the numbers `attempt`, `max_attempts` and `took_ms`."""
+    return " ".join(
+        f"{name.removesuffix('_ms')}={_value(_shown(name, value, facts))}"
+        for name, value in facts.items()
+        if value is not None and name not in ("max_attempts", "waiting")
+    )
+
+
+def _shown(name: str, value: object, facts: Mapping[str, object]) -> object:
+    if name == "attempt" and "max_attempts" in facts:
+        return f"{value}/{facts['max_attempts']}"
+    if name.endswith("_ms") and isinstance(value, int):
+        return compact(timedelta(milliseconds=value))
+    return value.shown if isinstance(value, Start) else value
+
+
+# What ends a line, moves the cursor or turns the direction of writing, in a terminal or for a program that
+# reads line by line: a handler's message must not pass for a line of the log.
+_TREACHEROUS = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+_NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def escaped(text: str) -> str:
+    """One line that shows what it holds and does nothing else."""
+    return _encodable(_TREACHEROUS.sub(lambda found: _NAMED.get(found[0]) or f"\\u{ord(found[0]):04x}", text))
+
+
+def indented(text: str) -> str:
+    return "\n".join(f"    {escaped(line)}" for line in text.rstrip("\n").split("\n"))
+
+
+def _value(value: object) -> str:
+    text = str(value)
+    is_bare = text and not any(c in text for c in ' "=') and not _TREACHEROUS.search(text)
+    return escaped(text if is_bare else json.dumps(text, ensure_ascii=False))
+
+
+def _encodable(text: str) -> str:
+    """Half of a surrogate pair, as an error's text may hold, would lose the whole line."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
