@@ -97,7 +97,7 @@ class DeadLetterOperators:
         last = (
             None
             if before is None
-            else operators.DeadJob(
+            else operators.DeadRow(
                 before.id, before.kind, before.queue, before.died_at, before.attempt, "", None
             )
         )

@@ -17,7 +17,7 @@ from holdfast.errors import InvalidInput, JobEnded, JobNotFound
 from holdfast.postgres.statement import Statement
 from holdfast.result_timeout import FOR_A_WORKER, result_timeout
 from holdfast.storage.job_lookup import Found, find
-from holdfast.storage.unserved import Service, service_of
+from holdfast.storage.unserved import Coverage, service_of
 
 if TYPE_CHECKING:
     from holdfast.app import App
@@ -105,7 +105,7 @@ class Handle(LightValue, Generic[R], frozen=True, gc=True):
     def cancel_sync(self, reason: str = "cancelled on request", *, conn: object = None) -> str:
         return self._app.cancel_sync([self.id], reason=reason, conn=conn)[self.id]
 
-    def _service_of(self, found: Found) -> Statement[Service]:
+    def _service_of(self, found: Found) -> Statement[Coverage]:
         return service_of(self._app.schema, queue=found.queue, kind=found.kind)
 
     def _value(self, found: Found) -> R:

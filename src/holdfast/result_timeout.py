@@ -5,14 +5,14 @@ from datetime import UTC
 
 from holdfast.errors import ResultTimeout
 from holdfast.storage.job_lookup import Found
-from holdfast.storage.unserved import Service
+from holdfast.storage.unserved import Coverage
 from holdfast.worker.queue_choice import near
 
 FOR_A_WORKER = frozenset({"ready", "scheduled"})
 """The states in which a job waits for a worker."""
 
 
-def result_timeout(found: Found, waited: str, service: Service | None) -> ResultTimeout:
+def result_timeout(found: Found, waited: str, service: Coverage | None) -> ResultTimeout:
     """`service` is known of a job that waits for a worker."""
     problem = None if service is None else _problem(found, service)
     outlook = f"but {problem}" if problem else "it goes on, ask again later"
@@ -44,7 +44,7 @@ def _last_error(found: Found) -> str:
     return f", its last error is {words or error.get('code')}"
 
 
-def _problem(found: Found, service: Service) -> str | None:
+def _problem(found: Found, service: Coverage) -> str | None:
     if service.is_paused:
         return f'its queue "{found.queue}" is paused: resume it with app.queues.resume("{found.queue}")'
     if service.is_served:

@@ -11,7 +11,7 @@ from holdfast.domain.plan_decisions import Decided, PlanDecisions
 from holdfast.postgres.borrowed import run_on_blocking
 from holdfast.postgres.statement import Statement
 from holdfast.storage import schedules, schedules_plans
-from holdfast.storage.schedules_plans import DueRow, Move
+from holdfast.storage.schedules_plans import DecidedScopes, DueRow
 from holdfast.storage.session import plan_as_written
 from schedules.driven_planner import SCHEMA
 from storage.query_plans import Statistics, explained
@@ -52,12 +52,12 @@ def connection(server_dsn: str, template: str) -> Iterator[psycopg.Connection[An
         yield connection
 
 
-def move(scopes: list[str]) -> Move:
+def move(scopes: list[str]) -> DecidedScopes:
     """One plan for these scopes of the first schedule, as they stand."""
     last = datetime(2025, 12, 31, 22, tzinfo=UTC)
     row = DueRow(NOW, "s1", scopes, 1, "{}", "{}", None, None, None, last, last, None, None, None)
     look = PlanDecisions((Decided(PLAN, "fired", None, PLAN),), PLAN, NOW + timedelta(hours=1))
-    return Move(row, scopes, look)
+    return DecidedScopes(row, scopes, look)
 
 
 SCOPES = [f"t{n}" for n in range(100, 10_100, 100)]

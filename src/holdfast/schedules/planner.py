@@ -20,9 +20,9 @@ from holdfast.postgres.database import Database
 from holdfast.postgres.schema import Schema
 from holdfast.storage.channels import Channel
 from holdfast.storage.schedules_plans import (
+    DecidedScopes,
     DueRow,
     Fired,
-    Move,
     due,
     fire,
     fire_alike,
@@ -107,7 +107,7 @@ class Planner:
         decided = sum(len(move.scopes) for move in moves) + sum(len(scopes) for _, scopes, _ in refused)
         return Looked(fired, moved, is_last=decided == read < SCOPES or not moved)
 
-    async def _fire(self, moves: Sequence[Move]) -> Fired:
+    async def _fire(self, moves: Sequence[DecidedScopes]) -> Fired:
         is_alike = len(moves[0].scopes) > 1
         statement = fire_alike(self._schema, moves[0]) if is_alike else fire(self._schema, moves)
         try:
@@ -118,7 +118,7 @@ class Planner:
             self._tell_of_missed(moves)
         return done
 
-    async def _fire_apart(self, moves: Sequence[Move], error: StatementFailed) -> Fired:
+    async def _fire_apart(self, moves: Sequence[DecidedScopes], error: StatementFailed) -> Fired:
         """Postgres refuses something in this batch: fire each scope alone, so that only the bad one fails."""
         each = [move._replace(scopes=[scope]) for move in moves for scope in move.scopes]
         if len(each) == 1:
@@ -136,7 +136,7 @@ class Planner:
         named = [(row.schedule or "", scope, error) for row, scopes, error in refused for scope in scopes]
         return await self._database.run_one(refuse(self._schema, named, wait=_PUT_OFF))
 
-    def _tell_of_missed(self, moves: Sequence[Move]) -> None:
+    def _tell_of_missed(self, moves: Sequence[DecidedScopes]) -> None:
         plans: Counter[tuple[str, str]] = Counter()
         scopes: Counter[tuple[str, str]] = Counter()
         for move in moves:
@@ -153,9 +153,9 @@ def _seconds(length: timedelta | None) -> float | None:
     return None if length is None else length.total_seconds()
 
 
-def decide_all(rows: Sequence[DueRow], now: datetime) -> tuple[list[Move], list[Refused]]:
+def decide_all(rows: Sequence[DueRow], now: datetime) -> tuple[list[DecidedScopes], list[Refused]]:
     """What to do with the scopes, up to PLANS plans; and the scopes about which nothing can be decided."""
-    moves: list[Move] = []
+    moves: list[DecidedScopes] = []
     refused: list[Refused] = []
     plans = 0
     for row in rows:
@@ -174,7 +174,7 @@ def decide_all(rows: Sequence[DueRow], now: datetime) -> tuple[list[Move], list[
     return moves, refused
 
 
-def _decided(row: DueRow, now: datetime) -> list[Move]:
+def _decided(row: DueRow, now: datetime) -> list[DecidedScopes]:
     """Scopes that stand alike are decided alike, once; but jitter is each scope's own."""
     if row.version is None:
         raise InvalidInput(_GONE)
@@ -182,16 +182,16 @@ def _decided(row: DueRow, now: datetime) -> list[Move]:
     is_exclusive = rules.overlap != "allow"
     groups = [[scope] for scope in row.scopes] if rules.jitter else [row.scopes]
     return [
-        Move(row, scopes, decide_plans(timing, rules, _standing(row, scopes[0]), now), is_exclusive)
+        DecidedScopes(row, scopes, decide_plans(timing, rules, _standing(row, scopes[0]), now), is_exclusive)
         for scopes in groups
     ]
 
 
-def batches(moves: Sequence[Move]) -> Iterator[list[Move]]:
+def batches(moves: Sequence[DecidedScopes]) -> Iterator[list[DecidedScopes]]:
     """What goes into one statement each: many scopes that stand alike, or some that stand each for itself; in
     either case a bounded number of plans, unless a single scope has more.
     """
-    batch: list[Move] = []
+    batch: list[DecidedScopes] = []
     size = 0
     for move in moves:
         weight = max(len(move.look.decided), 1)

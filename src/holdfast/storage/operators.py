@@ -33,7 +33,7 @@ class Answered(NamedTuple):
     answer: str
 
 
-class Cancelled(NamedTuple):
+class CancelAnswer(NamedTuple):
     """What cancelling did with one job; kind and queue of one that waited, and has ended by it."""
 
     job: int
@@ -65,7 +65,7 @@ class QueueKnown(NamedTuple):
     names: list[str]
 
 
-class DeadJob(NamedTuple):
+class DeadRow(NamedTuple):
     job: int
     kind: str
     queue: str
@@ -75,14 +75,14 @@ class DeadJob(NamedTuple):
     error: str | None
 
 
-_CANCEL = statement("cancel", Cancelled)
+_CANCEL = statement("cancel", CancelAnswer)
 _PLACE_LOST = statement("place_lost", int)
 _REPRIORITISE = statement("reprioritise", Answered)
 _PAUSE = statement("pause", Paused)
 _RESUME = statement("resume", str)
 _QUEUE_LIST = statement("queue_list", QueueRow, is_repeatable=True)
 _QUEUE_KNOWN = statement("queue_known", QueueKnown, is_repeatable=True)
-_DEAD_LIST = statement("dead_list", DeadJob, is_repeatable=True)
+_DEAD_LIST = statement("dead_list", DeadRow, is_repeatable=True)
 _DEAD_TO_READY = statement("dead_to_ready", Answered)
 _DEAD_PURGE = statement("dead_purge", int)
 
@@ -93,7 +93,7 @@ def cancel(
     *,
     retention: Retention,
     reason: str = "cancelled on request",
-    on_ended: Callable[[list[Cancelled]], None] | None = None,
+    on_ended: Callable[[list[CancelAnswer]], None] | None = None,
     now: datetime | None = None,
 ) -> Conversation[dict[int, str]]:
     """End what waits, ask what runs to end. Answers cancelled, requested, final, unknown or busy. `on_ended`
@@ -105,7 +105,7 @@ def cancel(
     error = Failure(reason, "cancelled").to_json()
     told = storable(reason)[:MESSAGE_LIMIT]
 
-    def cancelling(left: list[int]) -> Statement[Cancelled]:
+    def cancelling(left: list[int]) -> Statement[CancelAnswer]:
         return _CANCEL.with_params(
             schema, jobs=left, keep_other=retention.other, error=error, reason=told, now=now
         )
@@ -181,7 +181,7 @@ def _to_ready(
     )
 
 
-Row = TypeVar("Row", Answered, Cancelled)
+Row = TypeVar("Row", Answered, CancelAnswer)
 
 
 def _until_found(
@@ -270,9 +270,9 @@ def dead_jobs(
     *,
     queue: str | None = None,
     kind: str | None = None,
-    before: DeadJob | None = None,
+    before: DeadRow | None = None,
     limit: int = 100,
-) -> Statement[DeadJob]:
+) -> Statement[DeadRow]:
     """A page of the dead, newest first; the next page begins `before` the last of this one."""
     for what, name in (("queue", queue), ("kind", kind)):
         if name is not None:

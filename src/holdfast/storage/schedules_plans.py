@@ -86,7 +86,7 @@ class PlanRow(NamedTuple):
     flag: str | None
 
 
-class Move(NamedTuple):
+class DecidedScopes(NamedTuple):
     """What a look decided about some scopes that were read. `is_exclusive`: their jobs must not overlap, so
     the last one has to be known.
     """
@@ -115,7 +115,7 @@ def due(
     return _DUE.with_params(schema, limit=limit, schedule=schedule, now=now)
 
 
-def fire(schema: Schema, moves: Sequence[Move], *, now: datetime | None = None) -> Statement[Fired]:
+def fire(schema: Schema, moves: Sequence[DecidedScopes], *, now: datetime | None = None) -> Statement[Fired]:
     """Write decisions down and fire, where nothing has changed since it was read."""
     each = [(move, scope) for move in moves for scope in move.scopes]
     plans = [decided for move, _ in each for decided in move.look.decided]
@@ -149,7 +149,7 @@ def fire(schema: Schema, moves: Sequence[Move], *, now: datetime | None = None) 
     )
 
 
-def fire_alike(schema: Schema, move: Move, *, now: datetime | None = None) -> Statement[Fired]:
+def fire_alike(schema: Schema, move: DecidedScopes, *, now: datetime | None = None) -> Statement[Fired]:
     """The same for many scopes that stand alike, whose jobs may overlap and which have nothing to skip."""
     row, plans = move.row, move.look.decided
     return _FIRE_ALIKE.with_params(

@@ -23,8 +23,8 @@ class KnownNames(NamedTuple):
     kinds: list[str]
 
 
-class Service(NamedTuple):
-    """Who could run a job; `queues` and `kinds` are those of live workers."""
+class Coverage(NamedTuple):
+    """Which live workers could run a job; `queues` and `kinds` are all that live workers serve."""
 
     is_any_worker_alive: bool
     is_queue_served: bool
@@ -37,7 +37,7 @@ class Service(NamedTuple):
 
 _UNSERVED = statement("unserved", Unserved, is_repeatable=True).filled(parked=part("parked_kinds"))
 _KNOWN = statement("known_names", KnownNames, is_repeatable=True)
-_SERVICE_OF = statement("service_of", Service, is_repeatable=True)
+_SERVICE_OF = statement("service_of", Coverage, is_repeatable=True)
 
 
 def unserved(schema: Schema, *, now: datetime | None = None) -> Statement[Unserved]:
@@ -50,6 +50,6 @@ def known_names(schema: Schema, *, now: datetime | None = None) -> Statement[Kno
     return _KNOWN.with_params(schema, now=now)
 
 
-def service_of(schema: Schema, *, queue: str, kind: str, now: datetime | None = None) -> Statement[Service]:
+def service_of(schema: Schema, *, queue: str, kind: str, now: datetime | None = None) -> Statement[Coverage]:
     """Whether live workers serve a queue and know a kind, and whether the queue is paused."""
     return _SERVICE_OF.with_params(schema, queue=queue, kind=kind, now=now)

@@ -85,7 +85,7 @@ class WorkerStopped:
 
 @dataclass(frozen=True, slots=True)
 class WorkerWasLost:
-    """This worker did not renew in time: its attempts were aborted, and it begins anew."""
+    """This worker did not renew in time: its attempts were aborted, and it registers again."""
 
     worker: int
     aborted: int
@@ -150,7 +150,7 @@ class JobsExpired:
 
 @dataclass(frozen=True, slots=True)
 class HooksUntold:
-    """Ends whose hooks nobody has called for ten minutes: no worker that knows the kind is there."""
+    """Ends whose hooks no worker has called for ten minutes: no live worker knows the kind."""
 
     kind: str
     outcome: RunOutcome

@@ -3,13 +3,13 @@
 import logging
 from collections.abc import Sequence
 
-from holdfast.storage.operators import Cancelled
+from holdfast.storage.operators import CancelAnswer
 
 _EACH = 20
 _log = logging.getLogger("holdfast.app")
 
 
-def log_cancelled(reason: str, ended: Sequence[Cancelled]) -> None:
+def log_cancelled(reason: str, ended: Sequence[CancelAnswer]) -> None:
     """One line for each of the first jobs. On a caller's connection, it is true once that commits."""
     from holdfast.telemetry.log_lines import say
 

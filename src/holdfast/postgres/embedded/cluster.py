@@ -26,7 +26,7 @@ host  replication all 127.0.0.1/32 scram-sha-256
 def ensure_cluster(layout: Layout, binaries: Binaries, user: ServerUser, *, synced: bool) -> None:
     """Leave a complete data directory of the binaries' version, or raise. Call while deciding.
 
-    `synced` waits until new data has reached the disk; whoever turns fsync off has no use for that.
+    `synced` waits until new data has reached the disk, which is of no use with fsync off.
     """
     with explained(layout.root):
         _remove_unfinished(layout.root)
@@ -48,7 +48,7 @@ def _version(data: Path) -> str:
 
 
 def _create(layout: Layout, binaries: Binaries, user: ServerUser, options: list[str]) -> None:
-    # Under another name until it is complete: whoever is killed half-way leaves only rubbish behind.
+    # Under another name until it is complete: a process that is killed half-way leaves only rubbish behind.
     new = Path(tempfile.mkdtemp(prefix=_UNFINISHED, dir=layout.root))
     try:
         user.give(new)

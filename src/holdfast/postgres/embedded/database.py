@@ -32,7 +32,7 @@ def read_password(layout: Layout) -> str:
 
 
 def ensure_database(layout: Layout, endpoint: Endpoint, seconds: float) -> None:
-    """Each time, since whoever made the data may have died before he made the database."""
+    """Each time: the process that made the data may have died before it made the database."""
     try:
         with _connect(layout, endpoint, seconds) as connection:
             known = connection.execute("select 1 from pg_database where datname = %s", [DATABASE])

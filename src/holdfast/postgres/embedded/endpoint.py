@@ -99,7 +99,7 @@ def _fits(directory: Path) -> bool:
 
 
 def _made_private(directory: Path, user: ServerUser, *, is_ours: bool) -> Path:
-    """Whoever reaches the socket is the superuser, so nobody else may enter its directory."""
+    """A process that reaches the socket is the superuser, so no other user may enter its directory."""
     exists = directory.exists()
     if not exists:
         directory.mkdir(mode=0o700, parents=True)

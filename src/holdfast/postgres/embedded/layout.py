@@ -39,7 +39,7 @@ class Layout:
 
     @property
     def decision_lock(self) -> Path:
-        """ClaimedRun by whoever decides about starting or stopping."""
+        """Held by the process that decides about starting or stopping."""
         return self.root / "decision.lock"
 
     @property

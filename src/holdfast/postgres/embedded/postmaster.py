@@ -32,8 +32,8 @@ _ORPHAN_SECONDS = 10.0
 _LOG_LIMIT = 10_000_000
 _STATUS_LINE = 7
 _SERVES = ("ready", "standby")
-# The shell goes away at once, so that Postgres is nobody's child: whoever started it may leave without a
-# zombie, and may die. Standard error is the log.
+# The shell goes away at once, so that Postgres is not our child: the process that started it may end, or
+# die, without leaving a zombie. Standard error is the log.
 _DETACH = '"$@" >&2 & echo $!'
 _OCCUPIED = (
     "(processes of a server that was killed, or of one in another container, are still at work on the data)"

@@ -12,7 +12,7 @@ _DEAD = "ZXx"
 
 
 def is_postgres_of(pid: int, data: Path) -> bool:
-    """Whether this number belongs to a living Postgres on this data, and not to whoever got it afterwards."""
+    """Whether this number belongs to a living Postgres on this data, and not to a later process."""
     if _HAS_PROC:
         return _is_postgres_in_proc(_PROC / str(pid), data)
     return _is_postgres_in_ps(pid, data)

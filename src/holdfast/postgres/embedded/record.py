@@ -1,4 +1,4 @@
-"""How the server was started last; written before each start, for whoever joins or follows."""
+"""How the server was started last; written before each start, for processes that join or start it later."""
 
 import json
 from collections.abc import Mapping

@@ -101,7 +101,7 @@ class EmbeddedServer:
         return self.pid is not None
 
     def stop(self, mode: StopMode = "fast") -> None:
-        """Leave. Postgres is stopped if nobody else uses it and it is not to be kept. Twice is harmless."""
+        """Leave. Postgres stops if no other process uses it and it is not to be kept. Twice is harmless."""
         if mode not in get_args(StopMode):
             raise InvalidInput(
                 f"{mode!r} is not a way to stop: choose one of {', '.join(get_args(StopMode))}"

@@ -1,7 +1,7 @@
-"""As whom Postgres runs. It refuses root; the way around must leave everyone's permissions alone.
+"""The operating system's user that Postgres runs as. It refuses root; no permissions are loosened for that.
 
-A user runs it as himself. Root runs it as the owner of the data, or, where root owns the data, in a
-user namespace in which root goes by another number; where namespaces are refused, as `nobody`.
+An ordinary user runs it under the same account. Root runs it as the owner of the data, or, where root owns
+the data, in a user namespace in which root goes by another number; where namespaces are refused, as `nobody`.
 """
 
 import os
@@ -77,7 +77,7 @@ class ServerUser:
         )
 
     def require_reach(self, *paths: Path) -> None:
-        """Say what is closed to the user that root becomes, since nothing is opened for him."""
+        """Say what is closed to the user that root becomes: nothing is opened for that user."""
         if self.user is None:
             return
         for path in paths:
@@ -101,7 +101,7 @@ def _name_of(number: int) -> str | None:
 
 
 def _name_for(number: int) -> tuple[str, ...]:
-    """A prefix that lends nobody's name to a number without one: initdb asks, and containers' have none."""
+    """A prefix that lends the name `nobody` to a user without one, as in containers: initdb asks for it."""
     return () if _name_of(number) else _namespace()
 
 

@@ -15,7 +15,7 @@ from holdfast.postgres.embedded.locks import FileLock, is_held
 _log = logging.getLogger("holdfast.postgres.embedded")
 # Long enough for another process's initdb on a slow disk, or for its shutdown checkpoint.
 _DECISION_SECONDS = 120.0
-# Only whoever counts the users stands in the way, for an instant.
+# Only a process that counts the users stands in the way, for an instant.
 _PROBE_SECONDS = 5.0
 
 _uses: "weakref.WeakSet[Use]" = weakref.WeakSet()
@@ -23,7 +23,7 @@ _uses: "weakref.WeakSet[Use]" = weakref.WeakSet()
 
 @contextmanager
 def deciding(layout: Layout) -> Iterator[None]:
-    """While inside, nobody else starts or stops this server, or counts its users."""
+    """While inside, no other process starts or stops this server, or counts its users."""
     with explained(layout.root):
         lock = FileLock(layout.decision_lock)
         is_ours = lock.take_exclusive_within(_DECISION_SECONDS)
@@ -61,7 +61,7 @@ class Use:
         return was_alone
 
     def end(self) -> bool:
-        """Stop being counted. Returns whether nobody is left. Call while deciding."""
+        """Stop being counted. Returns whether no user is left. Call while deciding."""
         self.drop()
         return not is_held(self._path)
 

@@ -47,7 +47,7 @@ class UnservedReporter:
 class UnservedAtStart:
     """Looks once, a moment after a worker has started, and warns of what concerns it: what waits in its
     queues, or is of its kinds, or may be a misspelt name of either, and schedules. The leader may be another
-    process, whose log nobody reads just then.
+    process, whose log the operator may not be reading just then.
     """
 
     def __init__(

@@ -93,7 +93,7 @@ def spare_address_space() -> None:
 
 
 def address_space() -> int | None:
-    """How many bytes of addresses this process has taken; None where nobody can tell, or enforce a limit."""
+    """How many bytes of addresses this process has taken; None where the system cannot tell or limit it."""
     if sys.platform != "linux":
         return None
     return int(Path("/proc/self/statm").read_text("utf-8").split()[0]) * resource.getpagesize()
