@@ -94,7 +94,7 @@ class Books:
         return int(self.value("select count(*) from effect where job = coalesce(%s, job)", job))
 
     def finished(self) -> int:
-        """How many jobs have reached their end, whatever it was."""
+        """How many jobs have ended, in any final state."""
         return int(self.value("select count(distinct job) from holdfast.ledger where is_final"))
 
     def state(self, job: int) -> str:
@@ -106,7 +106,7 @@ class Books:
         return [row[0] for row in rows]
 
     async def all_finished(self, jobs: int, *, within: float = 60) -> float:
-        """How long that took, in seconds."""
+        """The seconds that it took."""
         began = monotonic()
         await until(lambda: self.finished() >= jobs, f"{jobs} jobs are finished", within=within)
         return monotonic() - began

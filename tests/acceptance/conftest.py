@@ -36,7 +36,7 @@ async def shop_next(shop: Any) -> AsyncIterator[Any]:
 
 @pytest.fixture
 async def shop(dsn: str, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Any]:
-    """The module of jobs, loaded afresh: its App takes the database of this test."""
+    """The module of jobs, reloaded so that its App takes the database of this test."""
     monkeypatch.setenv("HOLDFAST_DSN", dsn)
     module = _fresh("shop")
     async with module.app:

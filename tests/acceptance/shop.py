@@ -60,7 +60,7 @@ async def pay(ctx: Context, number: int) -> None:
 
 @app.job(on_lost="fail")
 async def pay_once(ctx: Context, number: int) -> None:
-    """Must not begin after it has ended."""
+    """A job that must not start again after it has ended."""
     note(ctx)
 
 
@@ -85,7 +85,7 @@ async def pay_once_behind_a_hook(ctx: Context, number: int) -> None:
 
 @app.job(retry=Retry(max_attempts=1), on_dead=lambda ctx, _: note(ctx, "dead"))
 async def hang_once_and_for_all(ctx: Context) -> None:
-    """Only the end of its worker ends it."""
+    """Runs until its worker ends."""
     note(ctx)
     await asyncio.Event().wait()
 

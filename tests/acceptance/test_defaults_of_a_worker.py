@@ -17,7 +17,7 @@ HOUR = timedelta(hours=1)
 
 
 async def of_every_ending(app: App, books: Books, options: WorkerOptions) -> dict[str, set[timedelta]]:
-    """How long a worker with these options lets the jobs of each ending be kept."""
+    """How long a worker with these options keeps jobs, by how they ended."""
 
     @app.job
     async def succeed() -> None: ...

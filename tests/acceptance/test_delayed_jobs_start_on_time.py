@@ -44,7 +44,7 @@ async def test_a_job_starts_close_to_its_time_also_when_the_leader_went_to_sleep
 async def test_a_job_of_another_process_is_promoted_in_time(
     shop: Any, books: Books, workers: Workers
 ) -> None:
-    """The caller's own transaction: the notification rides along, so this process tells no other."""
+    """In the caller's own transaction: Postgres sends the notification at its commit."""
     worker = await workers.start(lease=30, beat=5, leader_lease=30)
     await until(lambda: books.leader() == worker.id, "it leads")
     import psycopg

@@ -56,7 +56,7 @@ async def test_a_worker_says_when_it_leads_when_it_does_no_longer_and_when_it_do
 @pytest.mark.requirement("S1.10", "S3.4")
 @pytest.mark.timeout(180)
 async def test_a_leader_counts_its_lease_from_before_it_asked(dsn: str, books: Books) -> None:
-    """It is told three seconds late that it leads, and then nothing more."""
+    """The worker hears three seconds late that it leads, and then hears nothing more."""
     told = Told()
     books.run("insert into holdfast.leader (worker, term, expires_at) values (-1, 1, now())")
     async with App(dsn, readers=[told]) as app:

@@ -43,7 +43,7 @@ def dsn(own_server: EmbeddedServer, request: pytest.FixtureRequest) -> str:
 
 
 async def wake_ups_are_back(worker: WorkerProcess) -> None:
-    """A little later than jobs are, and never in a worker that was told to stop."""
+    """Hooks run a little later than jobs, and never in a worker that was told to stop."""
     await until(lambda: bool(worker.lines("WARNING", "wake-ups are back")), "wake-ups are back")
 
 

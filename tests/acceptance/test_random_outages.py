@@ -36,7 +36,7 @@ TABLES = ("ready", "lease", "ledger", "checkpoint")
 
 @dataclass(frozen=True)
 class Role:
-    """What a worker connects as, and an administrator who is not touched by what is done to it."""
+    """The role that a worker connects as, and an administrator that the outages do not touch."""
 
     name: str
     dsn: str
@@ -178,7 +178,7 @@ def handlers_own() -> Iterator[None]:
 
 
 class Shop:
-    """Jobs of every sort. `returned` holds the runs whose handler came to its end, for us to settle."""
+    """Jobs of every sort. `returned` holds the runs whose handler returned, for the worker to settle."""
 
     def __init__(self, app: App, engine: Any) -> None:
         self.returned: list[int] = []

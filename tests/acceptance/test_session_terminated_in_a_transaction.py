@@ -63,7 +63,7 @@ def terminate(dsn: str) -> None:
 
 
 def savepoint(connection: Any) -> Any:
-    """One of the handler's own, by the words of its library."""
+    """A block of the handler's own, in the words of its library."""
     if isinstance(connection, ConnectionProxy):
         return transaction.atomic()
     return connection.begin_nested() if hasattr(connection, "begin_nested") else connection.transaction()
@@ -137,7 +137,7 @@ def written(ctx: Context) -> str:
 async def test_a_session_that_was_terminated_inside_a_block_is_tried_again(
     dsn: str, books: Books, way: Way | None, how: str
 ) -> None:
-    """Where it is our own statement that meets it, not even `on` makes that the job's end."""
+    """If Holdfast's own statement meets the error, even `on` does not end the job."""
     only = Exception if how == "raised" else KeyError
     retry = Retry(max_attempts=2, backoff="0s", on=only)
     async with App(dsn) as app:

@@ -113,7 +113,7 @@ async def test_a_third_signal_waits_for_nothing(busy: WorkerProcess, books: Book
 
 
 def _is_caught(pid: int, number: signal.Signals) -> bool:
-    """Whether a process handles a signal itself, as Linux tells."""
+    """Whether a process handles a signal itself, according to /proc."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     [mask] = [line.split()[1] for line in lines if line.startswith("SigCgt:")]
     return bool(int(mask, 16) & (1 << (number - 1)))

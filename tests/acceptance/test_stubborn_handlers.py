@@ -53,7 +53,7 @@ async def test_a_job_is_not_tried_again_beside_its_own_thread(dsn: str, books: B
 async def test_a_run_that_was_taken_away_is_not_followed_by_another_beside_its_thread(
     dsn: str, books: Books
 ) -> None:
-    """As the leader does with a run that has outlived its timeout for long."""
+    """As the leader does with a run that is long past its timeout."""
     may_end, runs = threading.Event(), []
     async with App(dsn) as app:
 

@@ -35,7 +35,7 @@ class WorkerProcess:
         return whole_lines(self._log).splitlines()
 
     def lines(self, *words: str) -> list[str]:
-        """What it said with all of these words."""
+        """The log lines that contain all of these words."""
         return [line for line in self.log if all(word in line for word in words)]
 
     async def registered(self) -> None:
@@ -68,7 +68,7 @@ class WorkerProcess:
         return int(self._process.returncode)
 
     async def stop(self) -> None:
-        """Ask it to end, and be told that it ended well and had nothing to complain about."""
+        """Tell the worker to stop, and check that it exits with 0 and logged no warning."""
         self.terminate()
         assert await self.exit_code() == 0, "\n".join(self.log)
         mistakes = [line for line in self.log if any(word in line for word in _MISTAKES)]

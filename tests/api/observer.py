@@ -37,11 +37,11 @@ class Observer:
         return row[0]
 
     def sessions(self) -> list[str]:
-        """The connections of others to this database, by the names that they give themselves."""
+        """The other sessions on this database, by application_name."""
         return [name for (name,) in self.connection.execute(_SESSIONS)]
 
     def until_alone(self) -> None:
-        """A server notices a little later that a connection was closed."""
+        """Wait until no other session is left; a server notices a closed connection a little later."""
         block_until(lambda: not self.sessions(), lambda: f"left open: {self.sessions()}", within=_LONG)
 
     def listen(self, *channels: str) -> None:
@@ -55,6 +55,6 @@ class Observer:
         raise AssertionError("nothing was heard")
 
     def heard_nothing(self) -> bool:
-        """Whether no notification has come with all that was committed until now."""
+        """Whether no notification has arrived for what was committed until now."""
         self.connection.execute("select")
         return not list(self.connection.notifies(timeout=0))

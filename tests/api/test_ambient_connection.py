@@ -33,7 +33,7 @@ async def connection(dsn: str) -> AsyncIterator[Connection]:
 
 @pytest.fixture
 def mail() -> Job[[int], None]:
-    """Of an App without a database: what does not go to the caller's connection fails."""
+    """A job of an App without a database: what does not go to the caller's connection fails."""
     app = App("postgresql://127.0.0.1:1/nowhere")
 
     @app.job(queue="mail")

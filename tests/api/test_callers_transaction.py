@@ -31,7 +31,7 @@ def caller(request: pytest.FixtureRequest, dsn: str) -> Iterator[Caller]:
 
 @pytest.fixture
 def mail() -> Job[[int], None]:
-    """Of an App without a database: a caller that brings a connection needs no other."""
+    """A job of an App without a database: a caller that brings a connection needs no other."""
     app = App("postgresql://127.0.0.1:1/nowhere")
 
     @app.job(queue="mail")

@@ -115,7 +115,7 @@ async def test_two_ways_to_meet_a_taken_key_are_refused_before_anything_is_writt
 
 
 async def test_a_caller_that_is_cancelled_has_written_nothing(app: App, observer: Observer) -> None:
-    """And the connection that was used serves the next one."""
+    """The connection that was used serves the next call."""
     mail = mail_of(app)
     await mail.enqueue(0)
     observer.connection.execute("begin")

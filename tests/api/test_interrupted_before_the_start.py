@@ -39,7 +39,7 @@ AT_ONCE = 6.0
 
 @pytest.fixture
 def silent() -> Iterator[socket.socket]:
-    """A server that lets clients connect, and never says a word."""
+    """A server that accepts connections and never answers."""
     with socket.create_server(("127.0.0.1", 0)) as listening:
         listening.settimeout(30)
         yield listening

@@ -70,7 +70,7 @@ AGAIN = "Ctrl-C again gives it back at once"
 
 
 class Script:
-    """A process whose words go to a file."""
+    """A process whose output goes to a file."""
 
     def __init__(self, folder: Path, text: str, dsn: str, *jobs: str) -> None:
         (folder / "script.py").write_text(HEAD + text, "utf-8")

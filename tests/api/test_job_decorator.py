@@ -14,7 +14,7 @@ NOWHERE = "postgresql://127.0.0.1:1/nowhere"
 
 @pytest.fixture
 def apart() -> App:
-    """Of no database: decorating must not look for one."""
+    """An App without a database: decorating must not look for one."""
     return App(NOWHERE)
 
 

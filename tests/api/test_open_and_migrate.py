@@ -14,7 +14,7 @@ from holdfast.storage.migrations import known_version
 
 @pytest.fixture
 def empty_dsn(dsn: str) -> str:
-    """Of a database without our schema."""
+    """An App on a database without Holdfast's schema."""
     with psycopg.connect(dsn) as connection:
         connection.execute("drop schema holdfast cascade")
     return dsn

@@ -129,7 +129,7 @@ async def test_a_parameter_that_was_not_given_counts_as_its_default(
 
 async def test_values_that_are_the_same_make_the_same_key(app: App) -> None:
     class Odd:
-        """Nothing that JSON has."""
+        """A value that JSON cannot hold."""
 
     @app.job
     async def tally(names: set[str], rate: float = 1, way: Any = Odd) -> None: ...

@@ -124,7 +124,7 @@ def test_blocking_enqueueing_goes_on_when_the_notifiers_connection_is_gone(
 def test_a_job_that_is_committed_is_no_error_where_no_connection_is_left_for_its_wake_up(
     dsn: str, observer: Observer
 ) -> None:
-    """A caller who is told of an error writes the job again."""
+    """A caller that gets an error enqueues the job again."""
     role = f"one_connection_{uuid4().hex[:12]}"
     observer.connection.execute(f"create role {role} login password 'one' connection limit 1")
     observer.connection.execute(f"grant usage on schema holdfast to {role}")

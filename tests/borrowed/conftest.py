@@ -31,7 +31,7 @@ def dsn(borrowed_dsn: str) -> str:
 
 @pytest.fixture
 def observer(dsn: str) -> Iterator[psycopg.Connection]:
-    """Someone else, who sees what is committed."""
+    """Another session, which sees what is committed."""
     with psycopg.connect(dsn, autocommit=True, options="-c lock_timeout=10s") as connection:
         connection.execute("drop table if exists note")
         connection.execute(TABLE)
@@ -40,6 +40,6 @@ def observer(dsn: str) -> Iterator[psycopg.Connection]:
 
 @pytest.fixture(params=list(CALLERS))
 def caller(request: pytest.FixtureRequest, dsn: str, observer: psycopg.Connection) -> Iterator[Caller]:
-    """Someone with a transaction open, on each kind of connection."""
+    """A caller with an open transaction, on each kind of connection."""
     with CALLERS[request.param](dsn) as caller:
         yield caller

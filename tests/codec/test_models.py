@@ -1,4 +1,4 @@
-"""Models of pydantic are arguments like any other, for those who have it."""
+"""Where pydantic is installed, its models are arguments like any other."""
 
 import subprocess
 import sys

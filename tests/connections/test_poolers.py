@@ -135,7 +135,7 @@ async def test_both_databases_know_their_pooler(dsn: str) -> None:
 
 @asynccontextmanager
 async def _traffic(dsn: str, clients: int) -> AsyncIterator[None]:
-    """Other clients of the pooler, who use all its backends now and then."""
+    """Other clients of the pooler, which use all its backends now and then."""
 
     async def busy() -> None:
         async with await psycopg.AsyncConnection.connect(

@@ -54,7 +54,7 @@ def server(directory: Path) -> Iterator[EmbeddedServer]:
 
 @pytest.fixture
 def user(directory: Path) -> Iterator[Callable[..., User]]:
-    """Makes a user of `directory` in another process, who has not started yet."""
+    """Makes a user of `directory` in another process; it has not started the server yet."""
     made: list[User] = []
 
     def make(**options: object) -> User:

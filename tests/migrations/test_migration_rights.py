@@ -1,4 +1,4 @@
-"""Who needs which rights: only the role that migrates changes tables; a worker reads one table to start."""
+"""Which role needs which rights: only a migrating role changes tables; a worker reads one table to start."""
 
 from collections.abc import Iterator
 from pathlib import Path

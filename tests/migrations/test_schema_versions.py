@@ -1,4 +1,4 @@
-"""The laws of `min_code`: who may work with which database, for every history of migrations."""
+"""The laws of `min_code`: which code may work with which database, for every history of migrations."""
 
 import pytest
 from hypothesis import given

@@ -20,7 +20,7 @@ LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 
 
 class Books:
-    """What stands in the tables."""
+    """Reads the tables of schedules and plans."""
 
     def __init__(self, dsn: str) -> None:
         self._dsn = dsn
@@ -67,7 +67,7 @@ class Books:
 
 
 class Heard:
-    """What was emitted."""
+    """Keeps the events that were emitted."""
 
     def __init__(self) -> None:
         self.events: list[Event] = []

@@ -42,7 +42,7 @@ analyze;
 
 @pytest.fixture(scope="module")
 def connection(server_dsn: str, template: str) -> Iterator[psycopg.Connection[Any]]:
-    """Ours by its settings. Every test takes back what it did."""
+    """A connection with Holdfast's settings. Every test rolls back what it did."""
     with a_copy(server_dsn, template, "schedule_guards") as connection:
         connection.execute("set synchronous_commit = off")
         for command in _FILL.split(";"):

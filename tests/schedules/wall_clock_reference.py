@@ -1,4 +1,4 @@
-"""The law of time zones told as slowly as possible: a clock on the wall, watched moment by moment.
+"""A slow reference for time zones: a wall clock, read moment by moment.
 
 Nothing of it is shared with the code that it judges: fields are sets of numbers, and time only goes forward.
 """

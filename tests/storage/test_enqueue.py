@@ -1,4 +1,4 @@
-"""Enqueueing: when a job may run, in which order, and in whose transaction it comes to be."""
+"""Enqueueing: when a job may run, in which order, and in which transaction it is written."""
 
 import gc
 import tracemalloc

@@ -32,7 +32,7 @@ STATISTICS: tuple[Statistics, ...] = ("fresh", "none", "of an emptied table")
 
 @pytest.fixture(scope="module")
 def connection(server_dsn: str, template: str) -> Iterator[psycopg.Connection[Any]]:
-    """Ours by its settings. Every test takes back what it did."""
+    """A connection with Holdfast's settings. Every test rolls back what it did."""
     with a_copy(server_dsn, template, "plans") as connection:
         fill(connection)
         run_on_blocking(connection, plan_as_written())

@@ -104,7 +104,7 @@ def is_alive(pid: int) -> bool:
 
 
 def children() -> list[int]:
-    """Of this process, zombies included. A thread that ends while we look has none any more."""
+    """The children of this process, zombies included. A thread that ends meanwhile has none."""
     found: list[int] = []
     for task in Path("/proc/self/task").iterdir():
         with suppress(FileNotFoundError, ProcessLookupError):

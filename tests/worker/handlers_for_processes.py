@@ -161,7 +161,7 @@ def ignore_signals(started: str) -> None:
 
 
 def start_others(started: str) -> None:
-    """One by exec, one by fork."""
+    """Starts two processes: one by exec, one by fork."""
     executed = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"])
     forked = os.fork()
     if forked == 0:
@@ -323,7 +323,7 @@ def _say(place: str, text: str) -> None:
 
 
 def burn(seconds: float, starts: str) -> int:
-    """So much time of a core, not of a clock. Notes each of its starts."""
+    """Uses this much CPU time, and notes each of its starts."""
     with Path(starts).open("a", encoding="utf-8") as file:
         file.write(f"{os.getpid()}\n")
     until = time.process_time() + seconds
@@ -333,7 +333,7 @@ def burn(seconds: float, starts: str) -> int:
 
 
 def hold(started: str, until: str) -> None:
-    """Until a file is there."""
+    """Runs until a file exists."""
     _say(started, str(os.getpid()))
     while not Path(until).exists():
         time.sleep(0.01)

@@ -19,7 +19,7 @@ def test_orm_jobs_leave_no_connection_behind_and_go_on_after_a_restart_of_postgr
 
 
 def test_kept_connections_are_closed_when_their_thread_ends(tmp_path: Path) -> None:
-    """For want of work, and at the worker's end: there are never more of them than jobs at once."""
+    """Connections close with idle threads and with the worker, and never outnumber the jobs at once."""
     run(BURSTS, str(tmp_path / "server"))
 
 

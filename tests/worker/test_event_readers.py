@@ -36,19 +36,19 @@ def test_a_reader_without_a_choice_hears_everything(caplog: pytest.LogCaptureFix
 
 class Failing:
     def __call__(self, event: Event) -> None:
-        """Takes what comes."""
+        """A reader that takes every event."""
 
     def hears(self, kind: type[Event]) -> bool:
         raise RuntimeError(f"no opinion on {kind.__name__}")
 
 
 class Otherwise:
-    """Has something of that name which is no method."""
+    """A reader with an attribute of that name that is no method."""
 
     hears = ()
 
     def __call__(self, event: Event) -> None:
-        """Takes what comes."""
+        """A reader that takes every event."""
 
 
 @pytest.mark.parametrize("reader", [Failing(), Otherwise()])

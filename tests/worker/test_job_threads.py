@@ -93,7 +93,7 @@ def pretend_django(monkeypatch: pytest.MonkeyPatch, close_all: Callable[[], None
 
 
 def test_a_thread_counts_until_its_connections_are_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is submitted meanwhile waits for it, instead of opening one more in another thread."""
+    """Work that is submitted meanwhile waits for it, and does not open another connection."""
     closing, go = threading.Event(), threading.Event()
 
     def close_all() -> None:

@@ -34,7 +34,7 @@ async def processes() -> AsyncIterator[Processes]:
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
-    """Where a handler writes who it is, when it has begun."""
+    """The file where a handler writes its process id when it begins."""
     return tmp_path / "started"
 
 

@@ -47,7 +47,7 @@ class Caller:
             self.session.rollback()
         except psycopg.errors.SerializationFailure:
             self.session.rollback()
-            assert isolation != "read committed", "only who asks for it is refused"
+            assert isolation != "read committed", "only a stricter isolation level is refused"
 
     def _plain(self) -> list[int]:
         new = [self._new() for _ in range(self.luck.randint(1, 10))]

@@ -54,7 +54,7 @@ def check_ledger(tables: Tables, model: Model, claims: Sequence[tuple[int, int, 
 
 
 def check_keys(tables: Tables, model: Model) -> None:
-    """Who is active holds its key. A key of one that has ended was locked when it ended."""
+    """An active job holds its key. A key of an ended job was locked when the job ended."""
     assert tables.keys == model.keys
     for job in model.jobs.values():
         if job.is_active and job.key:
