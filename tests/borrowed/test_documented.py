@@ -30,7 +30,7 @@ def test_every_example_commits_what_it_wrote(dsn: str, observer: psycopg.Connect
         migrate(owner, Schema(), packaged())
     observer.execute("drop table if exists orders; create table orders (item text)")
     imports, *examples = re.findall(r"```python\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
-    assert len(examples) == 10
+    assert len(examples) == 11
     with django_on(dsn):
         for number, example in enumerate(examples, 1):
             run(imports + example, dsn=as_url(dsn))

@@ -15,6 +15,7 @@ from holdfast.postgres.migrations.migration import Migration, read_migrations
 from holdfast.postgres.migrations.runner import migrate, own_connection
 from holdfast.postgres.migrations.script import script
 from holdfast.postgres.migrations.standing import look
+from holdfast.postgres.schema import Schema
 from holdfast.storage.fit import check_fit
 from holdfast.storage.migrations import packaged
 from migrations.migration_folders import NOTES, ROWS, TRIAL, folder
@@ -66,3 +67,17 @@ def test_the_command_line_prints_this_one_sentence(
     assert main(["migrate", "--dsn", dsn, "--schema", "trial", *options])
     printed = capsys.readouterr()
     assert (printed.out, printed.err.strip()) == ("", f"holdfast: {SENTENCE}")
+
+
+def test_a_database_without_an_encoding_is_not_taken_for_one_of_a_pre_release(dsn: str) -> None:
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute("drop database if exists ascii")
+        connection.execute("create database ascii encoding 'SQL_ASCII' template template0 locale 'C'")
+        other = psycopg.conninfo.make_conninfo(dsn, dbname="ascii")
+        try:
+            with psycopg.connect(other) as there:
+                migrate(there, Schema(), packaged())
+            with psycopg.connect(other) as there:
+                hold_blocking(check_fit(Schema()), lambda asked: run_on_blocking(there, asked))
+        finally:
+            connection.execute("drop database ascii with (force)")

@@ -142,4 +142,9 @@ class Worker:
             async with asyncio.timeout(self.stopping.patience.total_seconds()):
                 await attempts.ended()
                 await settler.drained()
+        if settler.backlog:
+            _log.warning(
+                "%d runs have ended and could not be settled: their jobs run again after this worker's lease",
+                settler.backlog,
+            )
         return released

@@ -3,6 +3,7 @@
 import psycopg
 import pytest
 
+from holdfast.domain.transition import SUCCESS
 from holdfast.errors import Conflict
 from holdfast.postgres.translate import translate
 from holdfast.storage import runs
@@ -204,3 +205,25 @@ def test_a_claim_that_still_leaves_out_a_reopened_segment_misses_its_jobs_only_o
     )
     assert (news.job, news.closed) == (None, None)
     assert [row.job for row in worker_side.claim(worker, closed=news.closed)] == [job]
+
+
+@pytest.mark.parametrize("isolation", STRICT)
+@pytest.mark.parametrize("is_settled", [True, False], ids=["succeeded", "running"])
+def test_a_caller_with_an_old_snapshot_cancels_no_job_whose_segment_was_truncated(
+    sessions: Sessions, isolation: str, *, is_settled: bool
+) -> None:
+    """To its snapshot the job is in no table: truncating is the one change that old snapshots do see."""
+    caller, leader, worker_side = sessions.open_as_caller(), sessions.open(), sessions.open()
+    worker = worker_side.worker()
+    job = leader.enqueue()
+    looking_back(caller, isolation)
+    [run] = worker_side.claim(worker)
+    if is_settled:
+        worker_side.settles(worker, run, SUCCESS)
+    assert leader.turn(1)
+    assert leader.close(0)
+    assert leader.truncate(0) is True
+    assert caller.cancel(job) == "busy"
+    caller.commit()
+    assert leader.state(job) == ("succeeded" if is_settled else "running")
+    assert leader.cancel(job) == ("final" if is_settled else "requested")

@@ -18,7 +18,13 @@ from holdfast.postgres.statement import Statement, StatementFile
 
 SQL = files("holdfast.postgres.migrations") / "sql"
 
-_READ_VERSION = StatementFile.read(SQL, "read_version", SchemaVersion, is_repeatable=True)
+
+def _version(version: int, min_code: int, base: str | bytes | None) -> SchemaVersion:
+    # psycopg gives the texts of a SQL_ASCII database as bytes.
+    return SchemaVersion(version, min_code, base.decode() if isinstance(base, bytes) else base)
+
+
+_READ_VERSION = StatementFile.read(SQL, "read_version", _version, is_repeatable=True)
 
 # Postgres says undefined_table also when the whole schema is missing.
 NOT_CREATED = frozenset({"42P01", "3F000"})
