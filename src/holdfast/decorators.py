@@ -297,7 +297,7 @@ class Decorators:
 
         def declare(job: J) -> J:
             if not isinstance(job, Job) or self.declared_kinds.get(job.name) is not job.kind:
-                raise InvalidInput(f"{job!r} is no job of this app: @app.schedule goes above @app.job")
+                raise InvalidInput(f"{job!r} is not a job of this app: @app.schedule goes above @app.job")
             called = job.name if name is None else name
             if called in self.declared:
                 raise InvalidInput(f'two schedules are called "{called}": give one of them name=…')

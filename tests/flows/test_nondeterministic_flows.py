@@ -246,7 +246,7 @@ async def test_what_is_no_function_and_no_job_is_refused_with_what_to_give_inste
         'step "x" is given charge(…), which is called already': lambda flow: flow.step("x", charge(3)),
         'transaction "x" is given charge(…)': lambda flow: flow.transaction("x", charge(3)),
         'step "x" is given <Job mail>: give a function': lambda flow: flow.step("x", mail),
-        "charge is no job: write @app.job above it": lambda flow: flow.call(charge, 3),
+        "charge is not a job: write @app.job above it": lambda flow: flow.call(charge, 3),
         "give flow.call the job, and its arguments": lambda flow: flow.call(charge(3)),
         "cannot wait for itself": lambda flow: flow.wait_job(flow.job.id),
     }

@@ -61,7 +61,7 @@ def check_job(job: object) -> None:
     if not hasattr(job, "call"):
         name = getattr(job, "__name__", repr(job))
         raise InvalidInput(
-            f"{name} is no job: write @app.job above it, or run it as a step, flow.step(name, {name}, …)"
+            f"{name} is not a job: write @app.job above it, or run it as a step, flow.step(name, {name}, …)"
         )
 
 
