@@ -26,10 +26,6 @@ class FailureLog:
         self._met_at: dict[object, float] = {}
         self._is_told = False
 
-    @property
-    def is_failing(self) -> bool:
-        return self._since is not None
-
     def failed(self, error: BaseException) -> bool:
         """Note a failure, and say it if it is news. Answers whether it is."""
         now = monotonic()
