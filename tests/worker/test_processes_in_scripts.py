@@ -107,10 +107,11 @@ def test_a_worker_survives_what_handlers_do_to_their_processes_and_the_ledger_te
         told.setdefault(kind, []).append(tuple(what))
     died = "its process exited with 3 before the handler had ended"
     late = "took longer than its timeout of 2s"
+    fat = "the handler needs more than its memory_limit of 300,000,000 bytes"
     assert told == {
         "add": [("succeeded", None, None, None, 3)],
         "die": [("failed", "process_died", "holdfast.errors.ProcessDied", died, None)],
-        "eat": [("failed", "handler_error", "MemoryError", "", None)],
+        "eat": [("failed", "handler_error", "MemoryError", fat, None)],
         "hog": [("failed", "timeout", "TimeoutError", late, None)],
         "lose_it": [("failed", "handler_error", "LookupError", "it was here", None)],
         "restock": [

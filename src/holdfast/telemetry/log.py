@@ -39,6 +39,7 @@ _LEVELS: dict[type[Event], int] = {AttemptStarted: logging.DEBUG, AttemptEnded: 
 _BAD: tuple[RunOutcome, ...] = ("failed", "expired")
 _THREAD = 'plain functions cannot be stopped, see isolate="process"'
 _AT_LEAST_ONCE = "; the job may run again and repeat what this run did"
+_NOT_BEGUN = "; the handler was not called, and the job runs elsewhere"
 _STUBBORN = "its handler has not ended: it cleans up, or caught the CancelledError and must raise it again"
 
 
@@ -62,9 +63,8 @@ class EventLog:
                     waiting = event.waiting and f", waiting {escaped(event.waiting)}"
                     say(logger, level, _ended(event), _traceback(event), waiting, **facts)
             case LeaseWasLost():
-                _line(
-                    logging.WARNING, f"lease lost, could not {event.doing}{_AT_LEAST_ONCE}", **_of(event.of)
-                )
+                then = _NOT_BEGUN if event.doing == "begin" else _AT_LEAST_ONCE
+                _line(logging.WARNING, f"lease lost, could not {event.doing}{then}", **_of(event.of))
             case StillRunning(fact, told, is_thread):
                 why = _THREAD if is_thread else _STUBBORN
                 _line(logging.WARNING, f"still running after its {told}: {why}", **_of(fact))
@@ -88,7 +88,7 @@ class EventLog:
             case WorkerStopped(worker, released):
                 _line(logging.INFO, "worker stopped", worker=worker, released=released)
             case WorkerWasLost(worker, aborted):
-                _line(logging.WARNING, "worker was lost, beginning anew", worker=worker, aborted=aborted)
+                _line(logging.WARNING, "worker was lost, and registers again", worker=worker, aborted=aborted)
             case LeadershipChanged(is_leader, term):
                 _line(logging.INFO, "leading" if is_leader else "no longer leading", term=term)
             case ChoreDid(chore, count):

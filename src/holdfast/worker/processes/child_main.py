@@ -189,6 +189,10 @@ class ChildMain:
         except BaseException as error:  # noqa: BLE001  # whatever a handler raises is the end of its attempt
             error.__traceback__ = _from_the_handler_on(error.__traceback__)
             is_spent = self._memory_limit is not None and _is_about_memory(error)
+            if is_spent and isinstance(error, MemoryError) and not error.args:  # as Python raises it
+                error.args = (
+                    f"the handler needs more than its memory_limit of {self._memory_limit:,} bytes",
+                )
             return Ended(
                 claimed.run, raised=PickledError.of(error), state=_state_if_any(claimed), is_spent=is_spent
             )
