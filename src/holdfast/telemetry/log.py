@@ -63,8 +63,7 @@ class EventLog:
                     waiting = event.waiting and f", waiting {escaped(event.waiting)}"
                     say(logger, level, _ended(event), _traceback(event), waiting, **facts)
             case LeaseWasLost():
-                then = _NOT_BEGUN if event.doing == "begin" else _AT_LEAST_ONCE
-                _line(logging.WARNING, f"lease lost, could not {event.doing}{then}", **_of(event.of))
+                _line(logging.WARNING, _lease_lost(event), **_of(event.of))
             case StillRunning(fact, told, is_thread):
                 why = _THREAD if is_thread else _STUBBORN
                 _line(logging.WARNING, f"still running after its {told}: {why}", **_of(fact))
@@ -167,6 +166,11 @@ class EventLog:
 
 
 log_event = EventLog()
+
+
+def _lease_lost(event: LeaseWasLost) -> str:
+    then = _NOT_BEGUN if event.doing == "begin" else _AT_LEAST_ONCE
+    return f"lease lost, could not {event.doing}{then}"
 
 
 def _unserved(event: NobodyServes) -> str:
