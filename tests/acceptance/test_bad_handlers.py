@@ -249,10 +249,11 @@ async def test_a_coroutine_that_blocks_the_loop_past_its_timeout_fails(dsn: str,
     assert ledger(app, books, handle.id)[0]["error"]["code"] == "timeout"
 
 
-async def test_a_run_that_its_deadline_ends_says_so(dsn: str, books: Books) -> None:
+@pytest.mark.parametrize("retry", [Retry(), NO_MORE], ids=["attempts left", "the last attempt"])
+async def test_a_run_that_its_deadline_ends_says_so(dsn: str, books: Books, retry: Retry) -> None:
     async with App(dsn) as app:
 
-        @app.job
+        @app.job(retry=retry)
         async def dawdle() -> None:
             await asyncio.Event().wait()
 

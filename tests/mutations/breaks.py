@@ -166,7 +166,7 @@ BREAKS = (
     Break(
         "a run that could not be settled is not said to be done again",
         "telemetry/log.py",
-        "could not {event.doing}{_AT_LEAST_ONCE}",
+        "could not {event.doing}{then}",
         "could not {event.doing}",
         (_LEASES + "test_a_run_that_ended_but_could_not_be_settled_is_said_to_be_done_again",),
     ),

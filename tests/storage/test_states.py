@@ -21,6 +21,7 @@ from support.engine import Engine
 _DOCS = Path(__file__).parents[2] / "docs" / "reference"
 _STORAGE = Path(str(FOLDER)).parent
 _LIST = re.compile(r"\boutcomes?(?:\[[^\]]*\])?\s+(?:not\s+)?in\s+\(([^)]*)\)")
+_ARRAY = re.compile(r"'\{([a-z,]+)\}'::\{schema\}\.outcome\[\]")
 # What a statement may name besides all final outcomes or all others, and why.
 _PARTS = {
     frozenset({"retried", "snoozed"}): "goes to the table scheduled",
@@ -49,12 +50,17 @@ def test_a_state_is_active_or_final_or_lost_and_an_outcome_ends_the_job_or_lets_
 
 def test_a_statement_that_lists_outcomes_lists_all_final_ones_or_all_others() -> None:
     """A new outcome makes this fail for each statement that must take it in."""
-    lists = [
-        (path.name, frozenset(re.findall(r"'(\w+)'", listed)))
+    texts = {
+        path.name: path.read_text("utf-8")
         for folder in ("sql", "sql_parts")
         for path in (_STORAGE / folder).glob("*.sql")
-        for listed in _LIST.findall(path.read_text("utf-8"))
+    }
+    lists = [
+        (name, frozenset(re.findall(r"\w+", listed)))
+        for name, text in texts.items()
+        for listed in (*_LIST.findall(text), *_ARRAY.findall(text))
     ]
+    assert ("settle.sql", CONTINUING_OUTCOMES) in lists
     assert {"settle.sql", "cancel.sql", "expire.sql", "claim.sql"} <= {name for name, _ in lists}
     whole = {FINAL_STATES, CONTINUING_OUTCOMES, *_PARTS}
     assert [(name, sorted(listed)) for name, listed in lists if listed not in whole] == []

@@ -124,7 +124,7 @@ def graph(record: FlowRecord) -> Iterator[str]:
     has_failed_step = bool(record.steps) and record.steps[-1].state == "failed"
     if record.error is not None and not has_failed_step:
         yield "│"
-        yield _cut(f"{_MARKS[record.state]} {short(record.error)}")
+        yield _cut(f"{_MARKS.get(record.state, '?')} {short(record.error)}")
     elif record.state == "succeeded":
         yield "│"
         yield _cut(f"■ {_json(record.result)}")

@@ -90,6 +90,9 @@ def decide(run: Run, outcome: AttemptOutcome, luck: float) -> Transition:  # noq
     match outcome:
         case Succeeded(result, flag):
             return CompleteJob(result, flag)
+        case Failed(failure) if failure.code == "deadline_expired":
+            # The settle statement makes this `expired`, by the database's clock, whatever attempts are left.
+            return RetryJob(_SOONEST, failure)
         case Failed(failure, delay, is_retryable):
             return _again(run, failure, delay, luck) if is_retryable else FailJob(failure)
         case Unreadable(failure, lasting):

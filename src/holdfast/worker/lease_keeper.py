@@ -114,13 +114,14 @@ class LeaseKeeper:
 
     def _keep(self) -> None:
         wait = self._beats.interval.total_seconds()
-        while not self._is_stopping:
+        while True:
             self._wait(wait)
             self._poked.clear()
+            if self._is_stopping:
+                return
             worker = self._worker
-            if worker is None or self._is_stopping:
-                continue
-            wait = self._beat(worker)
+            # Without an identity there is nothing to renew: registering again pokes.
+            wait = self._beats.interval.total_seconds() if worker is None else self._beat(worker)
 
     def _wait(self, seconds: float) -> None:
         """Wait until it is time or `poke` is called, and watch the event loop in the meantime."""
