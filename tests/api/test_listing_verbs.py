@@ -56,10 +56,10 @@ def test_jobs_are_named_by_a_list_of_their_ids(jobs: Any, blocking_app: App) -> 
     """Not by a generator: it would be used up by the first look at it."""
     app = blocking_app
     for verb in (app.cancel_sync, app.dead.resume_sync, app.dead.retry_sync):
-        with pytest.raises(InvalidInput, match=r"is no job id: give|is no list of job ids: give"):
+        with pytest.raises(InvalidInput, match=r"is no job id: give|is not a list of job ids: give"):
             verb(jobs)
     if jobs is not None:
-        with pytest.raises(InvalidInput, match=r"is no job id: give|is no list of job ids: give"):
+        with pytest.raises(InvalidInput, match=r"is no job id: give|is not a list of job ids: give"):
             app.dead.purge_sync(jobs)
 
 

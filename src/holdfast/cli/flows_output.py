@@ -158,7 +158,7 @@ def _detail(step: FlowStep, record: FlowRecord) -> str:
 
 
 def _json(value: object, *, is_bare: bool = False) -> str:
-    """Short enough for a line; `is_bare`: nothing for nothing."""
+    """Short enough for a line; `is_bare`: an empty value is shown as nothing."""
     if is_bare and value in (None, {}):
         return ""
     text = json.dumps(value, ensure_ascii=False)

@@ -55,8 +55,8 @@ class TextFormatter(logging.Formatter):
 
 def _add_facts(record: logging.LogRecord) -> bool:
     """A line of the user's own, written while a job runs, says which one; a warning of Python's says its
-    place too. Its message is not put together here, where an error would reach who logs: formatters do so,
-    and logging reports what they raise.
+    place too. The message is not formatted here, where an error would reach the code that logs: formatters do
+    that, and logging reports what they raise.
     """
     if not hasattr(record, "holdfast"):
         facts = {**getattr(record, "holdfast_warning", {}), **(_job_of(record) or {})}

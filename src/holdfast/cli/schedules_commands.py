@@ -210,7 +210,7 @@ def delete(name: str, *, yes: bool, dsn: str | None, schema: Schema, as_json: bo
 
 
 def _print_some(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-    """As many as can be taken in; the sentence after them has the number."""
+    """The first rows, as many as a reader takes in; the sentence after them has the total."""
     if rows:
         print_table(heads, rows[:_MOST_LINES], flexible=("SCOPE",))
     if len(rows) > _MOST_LINES:

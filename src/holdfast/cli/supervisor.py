@@ -18,7 +18,7 @@ from holdfast.telemetry.log_lines import say
 _log = logging.getLogger("holdfast.supervisor")
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
-# What a process dies of that is signalled before it heeds signals; it has claimed nothing by then.
+# How a process ends that is told to stop before it handles signals. It has claimed nothing by then.
 _INTERRUPTED = (-signal.SIGTERM, -signal.SIGINT, Exit.INTERRUPTED)
 _FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 30.0

@@ -142,7 +142,7 @@ def args_json(args: object, *, limit: int = ARGS_LIMIT) -> str:
 
 
 def check_args_text(text: str, *, limit: int = ARGS_LIMIT) -> None:
-    """Whether Postgres takes this JSON as `jsonb`, and we its size."""
+    """Raise if Postgres would not take this JSON as `jsonb`, or if it is too large for us."""
     try:
         size = len(text.encode())
     except UnicodeEncodeError:
@@ -199,7 +199,7 @@ def check_ids(jobs: object) -> None:
     """A collection, not an iterator: the caller goes through it a second time."""
     if not isinstance(jobs, Collection):
         raise InvalidInput(
-            f"{_shown(jobs)} is no list of job ids: give whole numbers such as enqueue answers"
+            f"{_shown(jobs)} is not a list of job ids: give whole numbers, as enqueue returns them"
         )
     for job in jobs:
         if not is_whole(job) or job not in _IDS:

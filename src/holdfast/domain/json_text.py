@@ -53,7 +53,7 @@ def is_surely_longer(value: object, limit: int, *, depth: int = 3) -> bool:
     if kind is str or kind is bytes or kind is bytearray:
         return len(value) > limit  # type: ignore[arg-type]  # these have a length
     if kind is list or kind is tuple:
-        parts: Iterable[object] = value  # type: ignore[assignment]  # these are such
+        parts: Iterable[object] = value  # type: ignore[assignment]  # both are iterable
     elif kind is dict:
         parts = value.values()  # type: ignore[attr-defined]  # it is one
     else:

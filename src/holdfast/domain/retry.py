@@ -35,7 +35,9 @@ class Retry:
 
     @property
     def stored(self) -> Backoff:
-        """As numbers, for the leader that rescues the job. A function only the worker knows: the default."""
+        """As numbers, for the leader that rescues the job. In place of a function, which only the worker has,
+        the default.
+        """
         return _stored(self.backoff)
 
     @property

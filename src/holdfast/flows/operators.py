@@ -154,7 +154,9 @@ def _record(schema: Schema, found: Found) -> Conversation[FlowRecord]:
 
 
 def _retry(schema: Schema, found: Found, step: str | None) -> Conversation[None]:
-    """A machine that has not left its first step has nothing stored: from there is from the start."""
+    """A machine that has not left its first step has nothing stored: to retry from that step is to
+    retry from the start.
+    """
     flow = found.job
     if step is not None:
         record = yield from _record(schema, found)
@@ -170,7 +172,7 @@ def _retry(schema: Schema, found: Found, step: str | None) -> Conversation[None]
 
 
 def _check_taken_up(schema: Schema, flow: int, answer: str) -> Conversation[None]:
-    """Raised inside the transaction: what was changed so far is not."""
+    """Raises inside the transaction, so that what was changed so far is rolled back."""
     if answer in ("resumed", "retried"):
         return
     found = yield from ask(find(schema, flow))

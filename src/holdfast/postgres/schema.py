@@ -44,7 +44,7 @@ FORBIDDEN = "42501"
 
 
 def misfit(sqlstate: str | None, reason: str, schema: Schema) -> SchemaNotFound | MissingPrivilege | None:
-    """What it says of the schema that a statement of ours failed, if it says anything."""
+    """The error for a statement that failed because of the schema: missing, or without rights. Else None."""
     if sqlstate in NOT_FOUND:
         return SchemaNotFound(schema=schema.name, reason=reason, sqlstate=sqlstate)
     if sqlstate == FORBIDDEN:

@@ -47,7 +47,7 @@ _BY_CODE = {
     "40001": ServerFailure(Meaning.CONFLICT, "serialization failure"),
     "40P01": ServerFailure(Meaning.CONFLICT, "deadlock"),
     "55P03": ServerFailure(Meaning.CONFLICT, "a lock was not available in time"),
-    # Its name says it: this is the one rollback that is none.
+    # Among the rollbacks of class 40, the only one after which the statement may have taken effect.
     "40003": ServerFailure(Meaning.TRANSIENT, "the server does not know whether it completed", **_UNKNOWN),
     # Termination can arrive while a commit waits for its standby: committed here, and said to have failed.
     "57P01": ServerFailure(Meaning.TRANSIENT, "terminated by an administrator or a shutdown", **_UNKNOWN),

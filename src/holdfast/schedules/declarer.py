@@ -62,7 +62,7 @@ class Declared:
     def __post_init__(self) -> None:
         if self.scopes is not None:
             check_source(self.scopes, f'schedule "{self.name}" of job "{self.kind.name}"')
-        # What can be judged now is; arguments can, once their annotations can be resolved.
+        # Checked now, by being made. Arguments are checked later, when annotations can be resolved.
         NewSchedule(self.name, self.timing, self.kind.policy, rules=self.rules, history=self.history)
 
     @property

@@ -9,7 +9,7 @@ from holdfast.storage.statements import part, statement
 
 
 class Unserved(NamedTuple):
-    """Waiting jobs of a queue and kind; with `schedule`, that fires jobs of this kind."""
+    """A queue and kind with waiting jobs, or a schedule that fires jobs of a kind, that no worker serves."""
 
     schedule: str | None
     queue: str | None

@@ -70,7 +70,7 @@ def register(
 
 
 def retire(schema: Schema, *, worker: int, now: datetime | None = None) -> Conversation[bool]:
-    """End to be a worker. What it still holds is left to rescue; answers whether nothing was.
+    """Take a worker out. Runs that it still holds are left to the rescuer; answers whether it held none.
 
     Hold it in a transaction: the lock lasts from one statement to the next.
     """

@@ -99,7 +99,7 @@ class LeadershipChanged:
 
 @dataclass(frozen=True, slots=True)
 class ChoreDid:
-    """A chore moved rows. Nothing is emitted for nothing."""
+    """A chore moved rows. A turn that moved none is not reported."""
 
     chore: str
     count: int

@@ -25,7 +25,7 @@ from holdfast.postgres.schema import Schema
 
 _REMEDY = (
     'run "holdfast migrate" as the role that owns the schema (or may create it), '
-    'or hand the output of "holdfast migrate --sql" to whoever does'
+    'or hand the output of "holdfast migrate --sql" to a role that may'
 )
 
 

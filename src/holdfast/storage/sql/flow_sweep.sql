@@ -1,6 +1,6 @@
 -- Write the wake-ups that are missing: for open calls whose child or whose flow has ended, and for flows that wait for an
--- event that is there. Nothing that Holdfast does leaves such behind but one race: a flow that waits for a job which
--- was not begun by it. Looks at up to %(limit)s calls from %(child)s on, and as many waits from %(key)s on.
+-- event that is there. Only one race leaves them missing: that of a flow which waits for a job that it did
+-- not begin itself. Looks at up to %(limit)s calls from %(child)s on, and as many waits from %(key)s on.
 -- Locks nothing; leans on checkpoint_child and wait_key. Answers where the next look begins: NULL, all was looked at.
 with calls as materialized (
   select child, job

@@ -42,7 +42,7 @@ def _in_all(mount: Path, path: str, read: Callable[[Path], float]) -> list[float
 
 
 def _second_version(group: Path) -> float:
-    """Of `max 100000` there is no quota: "max" is no number."""
+    """Raises ValueError for `max 100000`, which means that there is no quota."""
     quota, period = (group / "cpu.max").read_text("utf-8").split()
     return int(quota) / int(period)
 

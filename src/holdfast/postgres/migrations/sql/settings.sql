@@ -1,4 +1,4 @@
--- Make the transaction the same whoever opened it, whatever his role, database or DSN has set.
+-- Make the transaction the same for every role, whatever its role, database or DSN has set.
 -- READ COMMITTED: the look under the lock must see what the previous holder of the lock committed.
 -- The search path leaves no schema where a name that is not qualified could end up by accident.
 set transaction isolation level read committed, read write;
