@@ -79,7 +79,7 @@ WAITING = [*range(1, 6), *range(MILLION + 1, MILLION + 6)]
 GUARDS = {
     "claim of 10": guard(
         runs.claim(SCHEMA, worker=1, queue="default", kinds=["mail"], limit=10, now=NOW),
-        300, *READY, "job_pkey", "worker_pkey",
+        330, *READY, "job_pkey", "worker_pkey",
     ),
     "claim of 100": guard(
         runs.claim(SCHEMA, worker=1, queue="default", kinds=["mail"], limit=100, now=NOW),
@@ -87,7 +87,7 @@ GUARDS = {
     ),
     "claim behind a job in the middle": guard(
         runs.claim(SCHEMA, worker=1, queue="default", kinds=["mail"], limit=10, after=BEHIND, now=NOW),
-        300, *READY, "job_pkey", "worker_pkey",
+        330, *READY, "job_pkey", "worker_pkey",
     ),
     "claim from an empty queue": guard(
         runs.claim(SCHEMA, worker=1, queue="nothing", kinds=["mail"], limit=10, now=NOW), 100, *READY
