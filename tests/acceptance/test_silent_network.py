@@ -119,6 +119,7 @@ def _is_caught(pid: int, number: signal.Signals) -> bool:
     return bool(int(mask, 16) & (1 << (number - 1)))
 
 
+@pytest.mark.machine  # it takes its time
 @pytest.mark.requirement("S4.21")
 async def test_the_lease_keepers_silence_cuts_the_connections_that_wait_beside_it(
     dsn: str, shop: Any, books: Books, workers: Workers, proxy: Proxy

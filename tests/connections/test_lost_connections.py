@@ -243,6 +243,7 @@ async def test_a_session_that_the_server_ended_by_its_rules_is_replaced_without_
     assert lines() == []
 
 
+@pytest.mark.machine  # it takes its time
 @pytest.mark.requirement("S4.21")
 async def test_a_silence_that_one_pool_knows_of_cuts_the_waits_of_others(colour: Colour, dsn: str) -> None:
     async with Proxy.before(dsn) as proxy:
