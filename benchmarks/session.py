@@ -8,12 +8,12 @@ from typing import Any, TypeVar
 import psycopg
 
 from holdfast.domain.job import NewJob, Policy
+from holdfast.domain.retention import Retention
 from holdfast.domain.transition import CompleteJob
 from holdfast.postgres.conversation import Conversation, hold_blocking
 from holdfast.postgres.schema import Schema
 from holdfast.postgres.statement import Statement
 from holdfast.storage import jobs, runs, workers
-from holdfast.storage.runs import Retention
 from holdfast.storage.session import plan_as_written
 
 T = TypeVar("T")

@@ -12,9 +12,9 @@ import psycopg
 
 from benchmarks.peers.peer import QUEUE, Handle, Receipt
 from holdfast import App
+from holdfast.domain.retention import Retention
 from holdfast.job import Job
 from holdfast.postgres.options import PoolOptions
-from holdfast.storage.runs import Retention
 from holdfast.worker.options import WorkerOptions
 
 _HAS_BEGUN = "select 1 from holdfast.worker where pid = %s and lost_at is null"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from holdfast.app import App
     from holdfast.dead_letter_operators import DeadJob
+    from holdfast.domain.retention import Retention
     from holdfast.domain.retry import Retry, exponential, polynomial
     from holdfast.flows.events import Event
     from holdfast.flows.flow import Flow
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from holdfast.queue_operators import QueueStatus
     from holdfast.schedules.records import PlanRecord, Schedule
     from holdfast.schedules.scopes import Scope
-    from holdfast.storage.runs import Retention
     from holdfast.worker.context import Context
     from holdfast.worker.fired_plan import Plan
     from holdfast.worker.handler_requests import Cancel, Fail, RetryLater, Snooze
@@ -80,7 +80,7 @@ _HOMES = {
     "holdfast.postgres.options": ("PoolOptions",),
     "holdfast.schedules.scopes": ("Scope",),
     "holdfast.schedules.records": ("PlanRecord", "Schedule"),
-    "holdfast.storage.runs": ("Retention",),
+    "holdfast.domain.retention": ("Retention",),
     "holdfast.worker.handler_requests": ("Cancel", "Fail", "RetryLater", "Snooze"),
     "holdfast.worker.context": ("Context",),
     "holdfast.worker.lease_keeper": ("Beats",),

@@ -13,6 +13,7 @@ from holdfast.dead_letter_operators import DeadLetterOperators
 from holdfast.decorators import Decorators
 from holdfast.domain.duration import Length, duration
 from holdfast.domain.job import check_ids
+from holdfast.domain.retention import EVENTS, Retention
 from holdfast.errors import InvalidInput
 from holdfast.flows.event_payload import payload_text
 from holdfast.flows.events import Event
@@ -42,7 +43,6 @@ from holdfast.settings import (
 from holdfast.stop_signals import stopping_a_program
 from holdfast.storage.flows import emit
 from holdfast.storage.operators import cancel
-from holdfast.storage.runs import Retention
 from holdfast.telemetry.events import Reader
 from holdfast.worker.cancel_log import log_cancelled
 from holdfast.worker.job_kind import ErrorHook, Hook, Hooks
@@ -188,7 +188,7 @@ class App(Decorators):
         return known
 
     async def emit(
-        self, event: str, payload: object = None, *, conn: object = None, keep: Length = "30 days"
+        self, event: str, payload: object = None, *, conn: object = None, keep: Length = EVENTS
     ) -> None:
         """Tell flows that something has happened. Flows that wait for this event go on; if none does, the
         first flow that waits for it within `keep`. On `conn`'s transaction if one is given.
@@ -204,7 +204,7 @@ class App(Decorators):
             await (await self._connections.opened()).database.run(statement)
 
     def emit_sync(
-        self, event: str, payload: object = None, *, conn: object = None, keep: Length = "30 days"
+        self, event: str, payload: object = None, *, conn: object = None, keep: Length = EVENTS
     ) -> None:
         """The same, blocking."""
         self._send_sync(event, payload_text(event, payload), conn, keep)

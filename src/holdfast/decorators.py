@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar,
 from holdfast.codec.signature import Signature
 from holdfast.domain.duration import Length, duration
 from holdfast.domain.job import Policy, is_whole
+from holdfast.domain.retention import HISTORY
 from holdfast.domain.retry import Retry
 from holdfast.domain.timing import read_timing
 from holdfast.errors import InvalidInput
@@ -18,7 +19,6 @@ from holdfast.job import Job, Options
 from holdfast.schedules.declarer import Declared
 from holdfast.schedules.options import RuleOptions, rules_of
 from holdfast.schedules.scopes import Source
-from holdfast.storage.schedules import HISTORY
 from holdfast.worker.context import Context
 from holdfast.worker.job_kind import ErrorHook, Hook, Hooks, Kind, Style
 from holdfast.worker.processes.reference import Reference

@@ -6,12 +6,12 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from holdfast.domain.retention import Retention
 from holdfast.errors import InvalidConnectionString, InvalidInput
 from holdfast.postgres.dsn import Dsn
 from holdfast.postgres.embedded.layout import DEFAULT_DIRECTORY
 from holdfast.postgres.options import PoolOptions
 from holdfast.postgres.schema import Schema
-from holdfast.storage.runs import Retention
 from holdfast.telemetry.events import Reader
 from holdfast.worker.options import WorkerOptions
 

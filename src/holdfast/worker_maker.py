@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from holdfast.app_connections import AppConnections
 from holdfast.domain.duration import Length
+from holdfast.domain.retention import Retention
 from holdfast.errors import InvalidInput
 from holdfast.flows.callers import callers_for
 from holdfast.leader_chores import LEADER_CHORES
 from holdfast.schedules.declarer import Declarer
 from holdfast.settings import read_slots
-from holdfast.storage.runs import Retention
 from holdfast.telemetry.events import Reader
 from holdfast.worker.options import WorkerOptions
 from holdfast.worker.queue_choice import QueuesAsked, read_queues, remarks

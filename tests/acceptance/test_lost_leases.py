@@ -10,9 +10,9 @@ from acceptance.books import Books
 from acceptance.held_statements import held_up
 from acceptance.in_process_workers import working
 from holdfast import App, Context, Retry
+from holdfast.domain.retention import Retention
 from holdfast.errors import LeaseLost
 from holdfast.storage import chores
-from holdfast.storage.runs import Retention
 from support.engine import SCHEMA, Engine
 from support.waiting import until
 

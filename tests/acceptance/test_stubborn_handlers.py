@@ -9,10 +9,10 @@ import pytest
 from acceptance.books import Books
 from acceptance.in_process_workers import NO_MORE, ONCE_MORE, ledger, working
 from holdfast import App, Context
+from holdfast.domain.retention import Retention
 from holdfast.postgres.blocking_database import BlockingDatabase
 from holdfast.postgres.conversation import hold_blocking
 from holdfast.storage.chores import rescue_overdue
-from holdfast.storage.runs import Retention
 from support.engine import SCHEMA
 from support.waiting import until
 

@@ -9,10 +9,10 @@ import pytest
 from flows.flow_statements import again, begun
 from flows.killed_workers import lives
 from holdfast import App, Done, Handle, Machine, Next, Retry, Step
+from holdfast.domain.retention import Retention
 from holdfast.storage import machines, operators
 from holdfast.storage.flows import Fence
 from holdfast.storage.machines import Move
-from holdfast.storage.runs import Retention
 from storage.interleaving.prepared_jobs import MINUTE, lost
 from storage.interleaving.session import Session
 from storage.interleaving.stepped_sessions import Sessions

@@ -10,8 +10,8 @@ import pytest
 from flows.fast_worker import until_state, working
 from flows.flow_statements import again, begun, emits, event, waits, wakes
 from holdfast import App, Flow, Retry
+from holdfast.domain.retention import Retention
 from holdfast.storage import flows
-from holdfast.storage.runs import Retention
 from storage.interleaving.stepped_sessions import Sessions
 from support.engine import SCHEMA
 

@@ -18,9 +18,9 @@ from flows.flow_statements import (
     wakes,
 )
 from holdfast.domain.job import NewJob, Policy
+from holdfast.domain.retention import EVENTS, Retention
 from holdfast.storage import chores, flows, jobs, operators, runs
 from holdfast.storage.flows import Fence, Wait, Writing
-from holdfast.storage.runs import Retention
 from storage.interleaving.prepared_jobs import DONE, FAIL, MINUTE, RETRY, lost
 from storage.interleaving.session import Session
 from storage.interleaving.stepped_sessions import Sessions
@@ -389,7 +389,7 @@ def test_a_flow_that_is_to_be_cancelled_or_is_past_its_deadline_does_not_begin_t
 def test_events_that_no_flow_took_are_deleted_after_their_time(sessions: Sessions) -> None:
     [session] = sessions.open_many(1)
     emits(session)
-    session.pass_time(flows.KEEP_EVENTS)
+    session.pass_time(EVENTS)
     assert session.one(flows.prune_events(SCHEMA, now=session.now)) == 1
 
 

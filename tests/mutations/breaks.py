@@ -307,7 +307,7 @@ BREAKS = (
     ),
     Break(
         "what succeeded is kept for two days",
-        "storage/runs.py",
+        "domain/retention.py",
         "succeeded: timedelta = timedelta(hours=24)",
         "succeeded: timedelta = timedelta(hours=48)",
         (_DEFAULTS + "test_finished_jobs_are_kept_for_a_day_three_days_or_thirty",),

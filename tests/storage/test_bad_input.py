@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 
 from holdfast.domain.failure import Failure
 from holdfast.domain.job import NewJob, Policy, args_json
+from holdfast.domain.retention import Retention
 from holdfast.domain.transition import CompleteJob, FailJob, RetryJob
 from holdfast.errors import InvalidInput
 from holdfast.storage import job_lookup, jobs, operators
-from holdfast.storage.runs import Retention, Saving, Settlement, settle
+from holdfast.storage.runs import Saving, Settlement, settle
 from support.engine import SCHEMA, Engine
 
 A_DAY = timedelta(days=1)

@@ -13,6 +13,7 @@ from holdfast.domain.job import Policy
 from holdfast.domain.json_text import flaw
 from holdfast.domain.outcome import AttemptOutcome, Failed, Snoozed, Succeeded
 from holdfast.domain.result import RESULT_LIMIT, bounded
+from holdfast.domain.retention import Retention
 from holdfast.domain.transition import (
     CompleteJob,
     FailJob,
@@ -24,7 +25,6 @@ from holdfast.domain.transition import (
     decide,
 )
 from holdfast.storage import chores, job_lookup, runs, workers
-from holdfast.storage.runs import Retention
 from support.engine import SCHEMA, Engine
 
 JOB = timedelta(seconds=1)
@@ -242,7 +242,7 @@ def test_a_run_whose_job_is_gone_ends_and_the_others_are_settled(
             there: "settled",
         }
         assert engine.connection.execute("select count(*) from holdfast.lease").fetchone() == (0,)
-        engine.pass_time(2 * runs.Retention().succeeded)
+        engine.pass_time(2 * Retention().succeeded)
         assert engine.one(chores.prune(SCHEMA, now=engine.now)).moved == (2 if answer == "settled" else 0)
         assert engine.connection.execute(
             "select count(*) from holdfast.ledger where is_final"

@@ -7,9 +7,9 @@ import pytest
 
 from holdfast.domain.failure import Failure
 from holdfast.domain.job import Policy
+from holdfast.domain.retention import Retention
 from holdfast.domain.transition import CompleteJob, FailJob, ReleaseJob, RetryJob
 from holdfast.storage import chores, operators, runs, workers
-from holdfast.storage.runs import Retention
 from support.engine import SCHEMA, START, Engine
 
 A_MINUTE = timedelta(minutes=1)

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from holdfast import App, WorkerOptions
+from holdfast.domain.retention import Retention
 from holdfast.domain.transition import CompleteJob
 from holdfast.storage import chores, workers
-from holdfast.storage.runs import Retention
 from holdfast.worker.lease_keeper import Beats
 from support.damaged_rows import Turns, damage, damages, failing_chores, turns
 from support.engine import SCHEMA, Engine

@@ -8,9 +8,9 @@ import pytest
 
 from holdfast.domain.failure import Failure
 from holdfast.domain.job import Policy
+from holdfast.domain.retention import Retention
 from holdfast.domain.transition import CompleteJob, FailJob
 from holdfast.storage import chores, operators, runs
-from holdfast.storage.runs import Retention
 from support.engine import SCHEMA, START, Engine
 
 A_MINUTE = timedelta(minutes=1)

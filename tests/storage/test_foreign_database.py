@@ -14,6 +14,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from sqlalchemy.ext.asyncio import create_async_engine
 
 from holdfast.domain.job import NewJob, Policy
+from holdfast.domain.retention import Retention
 from holdfast.errors import (
     CodeOutdated,
     MissingPrivilege,
@@ -30,7 +31,6 @@ from holdfast.postgres.schema import Schema
 from holdfast.storage import jobs, runs
 from holdfast.storage.fit import check_fit
 from holdfast.storage.migrations import known_version
-from holdfast.storage.runs import Retention
 from support.engine import SCHEMA
 
 ELSEWHERE = Schema("elsewhere")

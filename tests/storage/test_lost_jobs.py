@@ -3,9 +3,9 @@
 import pytest
 
 from holdfast.domain.failure import Failure
+from holdfast.domain.retention import Retention
 from holdfast.domain.transition import FailJob
 from holdfast.storage import chores, operators
-from holdfast.storage.runs import Retention
 from support.engine import SCHEMA, Engine
 
 

@@ -3,8 +3,8 @@
 from datetime import timedelta
 
 from holdfast.domain.job import Policy
+from holdfast.domain.retention import NOTICES, Retention
 from holdfast.storage import notices, operators, runs, workers
-from holdfast.storage.runs import Retention
 from support.engine import SCHEMA, Engine
 
 TEN_MINUTES = timedelta(minutes=10)
@@ -72,7 +72,7 @@ def test_a_notice_that_no_worker_takes_within_ten_minutes_is_reported_once_and_k
     assert overdue(engine) == [("mail", "cancelled", 2, first)]
     assert overdue(engine) == []
     assert count(engine) == 2
-    engine.pass_time(notices.KEEP)
+    engine.pass_time(NOTICES)
     assert overdue(engine) == []
     assert count(engine) == 0
 

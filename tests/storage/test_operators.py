@@ -9,9 +9,9 @@ import pytest
 
 from holdfast.domain.failure import Failure
 from holdfast.domain.job import Policy
+from holdfast.domain.retention import Retention
 from holdfast.domain.transition import CancelJob, CompleteJob, RetryJob
 from holdfast.storage import chores, job_lookup, operators, ring, runs, workers
-from holdfast.storage.runs import Retention
 from support.engine import SCHEMA, START, Engine
 
 A_MINUTE = timedelta(minutes=1)

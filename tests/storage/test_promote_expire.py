@@ -8,9 +8,9 @@ import pytest
 
 from holdfast.domain.failure import Failure
 from holdfast.domain.job import NewJob, Policy
+from holdfast.domain.retention import Retention
 from holdfast.domain.transition import FailJob, RetryJob, SnoozeJob
 from holdfast.storage import chores, jobs
-from holdfast.storage.runs import Retention
 from support.engine import SCHEMA, START, Engine
 
 A_SECOND = timedelta(seconds=1)

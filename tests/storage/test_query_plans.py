@@ -13,13 +13,13 @@ import pytest
 
 from holdfast.domain.failure import Failure
 from holdfast.domain.job import NewJob, Policy
+from holdfast.domain.retention import Retention
 from holdfast.domain.ring import SEGMENTS
 from holdfast.domain.transition import CompleteJob, FailJob, RetryJob
 from holdfast.postgres.borrowed import run_on_blocking
 from holdfast.postgres.conversation import Conversation
 from holdfast.postgres.statement import Statement
 from holdfast.storage import chores, job_lookup, jobs, notices, operators, runs, unserved, workers
-from holdfast.storage.runs import Retention
 from holdfast.storage.session import plan_as_written
 from storage.backlog import MILLION, NOW, fill
 from storage.query_plans import Plan, Statistics, explained

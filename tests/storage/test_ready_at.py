@@ -4,9 +4,9 @@ from datetime import datetime, timedelta
 
 from holdfast.domain.failure import Failure
 from holdfast.domain.job import NewJob, Policy
+from holdfast.domain.retention import Retention
 from holdfast.domain.transition import CompleteJob, FailJob, ReleaseJob, RetryJob, SnoozeJob
 from holdfast.storage import chores, jobs, operators, ring, workers
-from holdfast.storage.runs import Retention
 from support.engine import SCHEMA, START, Engine
 
 A_MINUTE = timedelta(minutes=1)

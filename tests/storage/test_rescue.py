@@ -8,9 +8,9 @@ import pytest
 
 from holdfast.domain.backoff import Fixed
 from holdfast.domain.job import NewJob, Policy
+from holdfast.domain.retention import Retention
 from holdfast.domain.transition import CompleteJob
 from holdfast.storage import chores, jobs, operators, runs, workers
-from holdfast.storage.runs import Retention
 from support.engine import SCHEMA, START, Engine
 
 A_MINUTE = timedelta(minutes=1)

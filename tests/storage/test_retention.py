@@ -7,9 +7,9 @@ import pytest
 
 from holdfast.domain.failure import Failure
 from holdfast.domain.job import Policy
+from holdfast.domain.retention import Retention
 from holdfast.domain.transition import CancelJob, CompleteJob, FailJob, RetryJob
 from holdfast.storage import chores, operators, runs, workers
-from holdfast.storage.runs import Retention
 from support.engine import SCHEMA, START, Engine
 
 AN_HOUR = timedelta(hours=1)
@@ -78,7 +78,7 @@ def test_the_operators_retention_counts_for_jobs_that_say_nothing(engine: Engine
     job, worker = engine.enqueue(), engine.worker()
     [claimed] = engine.claim(worker)
     settlement = runs.Settlement(worker, job, claimed.run, CompleteJob(None, None))
-    retention = runs.Retention(succeeded=AN_HOUR)
+    retention = Retention(succeeded=AN_HOUR)
     engine.run(runs.settle(SCHEMA, [settlement], retention=retention, now=engine.now))
     engine.pass_time(AN_HOUR)
     assert prune(engine) == 1

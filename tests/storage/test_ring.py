@@ -7,10 +7,10 @@ import psycopg
 import pytest
 
 from holdfast.domain.job import NewJob, Policy
+from holdfast.domain.retention import Retention
 from holdfast.domain.ring import SEGMENTS, Pace, next_moves
 from holdfast.domain.transition import CompleteJob, ReleaseJob
 from holdfast.storage import chores, jobs, operators, ring, runs
-from holdfast.storage.runs import Retention
 from support.engine import SCHEMA, START, Engine
 
 A_MINUTE = timedelta(minutes=1)

@@ -10,6 +10,7 @@ from holdfast.domain.backoff import Fixed, from_json
 from holdfast.domain.failure import Failure
 from holdfast.domain.job import Policy
 from holdfast.domain.outcome import AttemptOutcome, Failed, Snoozed, Succeeded, Unreadable
+from holdfast.domain.retention import Retention
 from holdfast.domain.retry import exponential
 from holdfast.domain.transition import (
     CancelJob,
@@ -22,7 +23,6 @@ from holdfast.domain.transition import (
     decide,
 )
 from holdfast.storage import chores, job_lookup, operators, runs, workers
-from holdfast.storage.runs import Retention
 from support.engine import SCHEMA, START, Engine
 
 A_MINUTE = timedelta(minutes=1)

@@ -8,10 +8,10 @@ import pytest
 
 from holdfast.domain.failure import Failure
 from holdfast.domain.job import NewJob, Policy, args_json
+from holdfast.domain.retention import Retention
 from holdfast.domain.transition import CancelJob, CompleteJob, FailJob, ReleaseJob, RetryJob, SnoozeJob
 from holdfast.errors import DuplicateJob
 from holdfast.storage import chores, jobs, operators
-from holdfast.storage.runs import Retention
 from support.engine import SCHEMA, START, Engine
 
 A_MINUTE = timedelta(minutes=1)

@@ -6,10 +6,10 @@ from datetime import timedelta
 import psycopg
 import pytest
 
+from holdfast.domain.retention import Retention
 from holdfast.domain.transition import CompleteJob
 from holdfast.errors import InvalidInput
 from holdfast.storage import chores, runs, workers
-from holdfast.storage.runs import Retention
 from support.engine import SCHEMA, START, Engine
 
 A_MINUTE = timedelta(minutes=1)

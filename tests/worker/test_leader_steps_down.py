@@ -7,8 +7,8 @@ from datetime import timedelta
 
 import pytest
 
+from holdfast.domain.retention import Retention
 from holdfast.postgres.database import Database
-from holdfast.storage.runs import Retention
 from holdfast.telemetry.events import Emitter
 from holdfast.worker.chores.chore import ChoreNeeds
 from holdfast.worker.chores.leader import Leader

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
+from holdfast.domain.retention import Retention
 from holdfast.domain.transition import SUCCESS
 from holdfast.postgres.database import Database
-from holdfast.storage.runs import Retention
 from holdfast.worker import settler as settler_module
 from holdfast.worker.claimed_run import ClaimedRun
 from holdfast.worker.settler import RunEnding, Settler

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from holdfast.domain.failure import Failure
+from holdfast.domain.retention import Retention
 from holdfast.domain.transition import SUCCESS, CompleteJob, RetryJob, Transition
 from holdfast.postgres.database import Database
-from holdfast.storage.runs import Answer, Retention
+from holdfast.storage.runs import Answer
 from holdfast.worker import settler as settler_module
 from holdfast.worker.claimed_run import ClaimedRun
 from holdfast.worker.settler import RunEnding, Settler

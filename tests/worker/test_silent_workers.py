@@ -6,8 +6,8 @@ from datetime import timedelta
 
 import pytest
 
+from holdfast.domain.retention import Retention
 from holdfast.postgres.database import Database
-from holdfast.storage.runs import Retention
 from holdfast.telemetry.events import Emitter
 from holdfast.worker.chores.chore import Chore, ChoreNeeds, Did, Sign
 from holdfast.worker.chores.leader import Leader

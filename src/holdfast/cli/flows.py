@@ -16,12 +16,12 @@ from holdfast.cli.schedules_output import distance
 from holdfast.cli.table import print_table
 from holdfast.domain.duration import compact
 from holdfast.domain.job import check_key
+from holdfast.domain.retention import EVENTS
 from holdfast.domain.states import JOB_STATES, JobState
 from holdfast.errors import InvalidInput
 from holdfast.flows.operators import CANCELLED
 from holdfast.flows.records import FlowRecord, summary_of
 from holdfast.postgres.schema import Schema
-from holdfast.storage.flows import KEEP_EVENTS
 from holdfast.storage.flows_shown import FlowRow
 from holdfast.storage.flows_shown import flows as page_of
 
@@ -207,7 +207,7 @@ def _event(ctx: click.Context, param: click.Parameter, value: str) -> str:
 @click.option(
     "--keep",
     callback=length,
-    default=compact(KEEP_EVENTS),
+    default=compact(EVENTS),
     show_default=True,
     metavar="LENGTH",
     help="How long it is kept if no flow waits for it.",

@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping
 
+from holdfast.domain.retention import Retention
 from holdfast.flows.flow_caller import FlowCaller
 from holdfast.flows.machine_caller import MachineCaller
 from holdfast.flows.recorder import Recorder
 from holdfast.postgres.schema import Schema
-from holdfast.storage.runs import Retention
 from holdfast.worker.callers import Caller
 from holdfast.worker.connections import Connections
 from holdfast.worker.job_kind import Style

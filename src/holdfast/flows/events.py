@@ -11,6 +11,7 @@ from holdfast.codec.storable_types import problem_with
 from holdfast.domain.duration import Length
 from holdfast.domain.failure import Failure
 from holdfast.domain.job import check_key
+from holdfast.domain.retention import EVENTS
 from holdfast.errors import EventTimeout, InvalidInput
 from holdfast.flows.replay import Replay
 from holdfast.flows.step_values import StoredUndecodable, Typed
@@ -51,14 +52,14 @@ class Event(Generic[T]):
         check_key(full, what="event")
         return full
 
-    async def emit(self, key: object, value: T, *, conn: object = None, keep: Length = "30 days") -> None:
+    async def emit(self, key: object, value: T, *, conn: object = None, keep: Length = EVENTS) -> None:
         """Tell flows that this has happened: those that wait for it under this key go on, or the first that
         asks for it within `keep`. On `conn`'s transaction if one is given.
         """
         full = self.full_key(key)
         await self._send(full, self._text(full, value), conn, keep)
 
-    def emit_sync(self, key: object, value: T, *, conn: object = None, keep: Length = "30 days") -> None:
+    def emit_sync(self, key: object, value: T, *, conn: object = None, keep: Length = EVENTS) -> None:
         """The same, blocking."""
         full = self.full_key(key)
         self._send_sync(full, self._text(full, value), conn, keep)

@@ -2,13 +2,13 @@
 
 from time import monotonic
 
+from holdfast.domain.retention import Retention
 from holdfast.postgres.conversation import hold
 from holdfast.postgres.database import Database
 from holdfast.postgres.schema import Schema
 from holdfast.storage.channels import Channel
 from holdfast.storage.flows import BATCH, prune_events, sweep, time_out, wake
 from holdfast.storage.operators import cancel
-from holdfast.storage.runs import Retention
 from holdfast.worker.chores.chore import Chore, Did
 
 SWEEP_SECONDS = 19.0

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from holdfast.domain.job import check_text
+from holdfast.domain.retention import Retention
 from holdfast.domain.states import JOB_STATES, JobState
 from holdfast.errors import Conflict, FlowNotFailed, InvalidInput, JobNotFound, NotAFlow, StepNotFound
 from holdfast.flows.records import FlowRecord, FlowSummary, is_machine_args, record_of, summary_of
@@ -16,7 +17,6 @@ from holdfast.postgres.statement import Statement
 from holdfast.storage.flows_shown import FlowRow, flows, is_flow, retry_from, steps
 from holdfast.storage.job_lookup import Found, find, history
 from holdfast.storage.operators import cancel, resume_dead, retry_dead
-from holdfast.storage.runs import Retention
 from holdfast.worker.cancel_log import log_cancelled
 
 # Named out here: inside the class, `list` is the verb.

@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from holdfast.domain.flow_path import PathPlace, Recorded
 from holdfast.domain.job import NewJob
+from holdfast.domain.retention import Retention
 from holdfast.errors import (
     Conflict,
     ConnectionFailed,
@@ -26,7 +27,6 @@ from holdfast.storage import flows
 from holdfast.storage.flows import Fence, Wait, Waited, Writing
 from holdfast.storage.jobs import CHUNK
 from holdfast.storage.operators import cancel
-from holdfast.storage.runs import Retention
 
 T = TypeVar("T")
 

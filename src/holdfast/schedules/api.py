@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Unpack
 
 from holdfast.domain.duration import Length, duration
+from holdfast.domain.retention import HISTORY
 from holdfast.domain.timing import Timing, read_timing
 from holdfast.postgres.conversation import Conversation, Holder
 from holdfast.postgres.schema import Schema
@@ -14,7 +15,6 @@ from holdfast.schedules import conversations
 from holdfast.schedules.options import RuleOptions, rules_of, stored_schedule
 from holdfast.schedules.records import BackfillPlan, PlanRecord, Schedule
 from holdfast.schedules.scopes import Given
-from holdfast.storage.schedules import HISTORY
 from holdfast.storage.schedules_plans import FiredPlan
 
 if TYPE_CHECKING:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+from holdfast.domain.retention import HISTORY
 from holdfast.domain.schedule_rules import Rules
 from holdfast.domain.timing import Timing, timing_from_json
 from holdfast.errors import (
@@ -26,7 +27,6 @@ from holdfast.postgres.schema import Schema
 from holdfast.schedules.planner import Planner
 from holdfast.schedules.scopes import Read, Source, ask_source, check_source, use
 from holdfast.storage.schedules import (
-    HISTORY,
     WHOLE_APP,
     NewSchedule,
     find,

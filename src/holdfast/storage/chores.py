@@ -6,11 +6,12 @@ from typing import Literal, NamedTuple
 from holdfast.domain.backoff import from_json
 from holdfast.domain.failure import Failure
 from holdfast.domain.outcome import Lost
+from holdfast.domain.retention import Retention
 from holdfast.domain.transition import Run, decide
 from holdfast.postgres.conversation import Conversation, ask
 from holdfast.postgres.schema import Schema
 from holdfast.postgres.statement import Statement
-from holdfast.storage.runs import Retention, Settled, Settlement, settle
+from holdfast.storage.runs import Settled, Settlement, settle
 from holdfast.storage.statements import part, statement
 
 BATCH = 500

@@ -12,16 +12,15 @@ from typing import Literal, NamedTuple
 from holdfast.domain.flow_path import Recorded
 from holdfast.domain.job import NewJob, check_ids, check_key, check_length
 from holdfast.domain.json_text import flaw
+from holdfast.domain.retention import EVENTS, Retention
 from holdfast.errors import InvalidInput
 from holdfast.postgres.conversation import Conversation, ask
 from holdfast.postgres.schema import Schema
 from holdfast.postgres.statement import Statement
 from holdfast.storage.arrays import number_array, text_array
 from holdfast.storage.jobs import job_columns
-from holdfast.storage.runs import Retention
 from holdfast.storage.statements import statement
 
-KEEP_EVENTS = timedelta(days=30)
 BATCH = 500
 SWEPT = 1_000
 
@@ -312,7 +311,7 @@ def emit(
     events: Sequence[tuple[str, str | None]],
     *,
     notify: bool,
-    keep: timedelta = KEEP_EVENTS,
+    keep: timedelta = EVENTS,
     now: datetime | None = None,
 ) -> Statement[int]:
     """Write events: keys with payloads as JSON text. One that no flow takes is deleted after `keep`."""

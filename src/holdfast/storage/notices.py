@@ -4,14 +4,13 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
+from holdfast.domain.retention import NOTICES, UNTOLD_AFTER
 from holdfast.domain.states import RunOutcome
 from holdfast.postgres.schema import Schema
 from holdfast.postgres.statement import Statement
 from holdfast.storage.statements import statement
 
 BATCH = 100
-PATIENCE = timedelta(minutes=10)
-KEEP = timedelta(hours=72)
 
 
 class Notice(NamedTuple):
@@ -65,8 +64,8 @@ def drop_notice(schema: Schema, notice: Notice) -> Statement[int]:
 def overdue_notices(
     schema: Schema,
     *,
-    patience: timedelta = PATIENCE,
-    keep: timedelta = KEEP,
+    patience: timedelta = UNTOLD_AFTER,
+    keep: timedelta = NOTICES,
     limit: int = 1_000,
     now: datetime | None = None,
 ) -> Statement[Untold]:

@@ -14,11 +14,11 @@ from holdfast.domain.job import (
     check_text,
     check_time,
 )
+from holdfast.domain.retention import Retention
 from holdfast.errors import InvalidInput
 from holdfast.postgres.conversation import Conversation, ask
 from holdfast.postgres.schema import Schema
 from holdfast.postgres.statement import Statement
-from holdfast.storage.runs import Retention
 from holdfast.storage.statements import statement
 
 _ASKS = 5

@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple, assert_never
 
 from holdfast.domain.json_text import flaw
 from holdfast.domain.light_value import LightValue
+from holdfast.domain.retention import Retention
 from holdfast.domain.ring import SEGMENTS, segments_without
 from holdfast.domain.states import RunOutcome
 from holdfast.domain.transition import (
@@ -115,15 +116,6 @@ class Saving:
         for name, text in (("state", self.state), ("progress", self.progress)):
             if text is not None and (problem := flaw(text)):
                 raise InvalidInput(f"the {name} of job {self.job} must be JSON text: {problem}")
-
-
-@dataclass(frozen=True, slots=True)
-class Retention:
-    """How long jobs are kept after their end, unless they say so themselves."""
-
-    succeeded: timedelta = timedelta(hours=24)
-    dead: timedelta = timedelta(days=30)
-    other: timedelta = timedelta(hours=72)
 
 
 _new_tuple = tuple.__new__

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from holdfast.domain.backoff import to_json
 from holdfast.domain.failure import storable
 from holdfast.domain.job import Policy, check_args_text, check_length, check_name
+from holdfast.domain.retention import HISTORY
 from holdfast.domain.schedule_rules import Rules, check_scope, check_together, rules_to_json
 from holdfast.domain.timing import Timing, timing_to_json
 from holdfast.errors import InvalidInput, ScheduleConflict
@@ -18,7 +19,6 @@ from holdfast.storage.arrays import text_array
 from holdfast.storage.operators import NOTE_LIMIT, pause_params
 from holdfast.storage.statements import statement
 
-HISTORY = timedelta(days=30)
 MOST_SCOPES = 100_000
 
 

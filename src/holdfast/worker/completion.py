@@ -5,6 +5,7 @@ from contextlib import AsyncExitStack, ExitStack, contextmanager, suppress
 from types import TracebackType
 from typing import Any
 
+from holdfast.domain.retention import Retention
 from holdfast.domain.transition import CompleteJob
 from holdfast.errors import InvalidInput, LeaseLost
 from holdfast.postgres.borrowed import run_on, run_on_blocking
@@ -13,7 +14,7 @@ from holdfast.postgres.database import Database
 from holdfast.postgres.schema import Schema
 from holdfast.postgres.statement import Statement
 from holdfast.postgres.thread_transactions import ThreadTransactions
-from holdfast.storage.runs import Retention, Settled, Settlement, settle
+from holdfast.storage.runs import Settled, Settlement, settle
 from holdfast.worker.claimed_run import ClaimedRun, CommittedEnd, Stop
 from holdfast.worker.committing_block import committing, committing_blocking
 

@@ -13,13 +13,14 @@ from dataclasses import dataclass
 from datetime import timedelta
 from time import monotonic
 
+from holdfast.domain.retention import Retention
 from holdfast.domain.transition import ReleaseJob
 from holdfast.errors import DatabaseError
 from holdfast.postgres.blocking_database import BlockingDatabase
 from holdfast.postgres.conversation import hold_blocking
 from holdfast.postgres.failure_log import FailureLog
 from holdfast.postgres.schema import Schema
-from holdfast.storage.runs import Heartbeat, Retention, Settlement, renew, settle_surely
+from holdfast.storage.runs import Heartbeat, Settlement, renew, settle_surely
 from holdfast.worker.lease import Lease
 from holdfast.worker.loop_watch import LOOK_SECONDS, LoopWatch
 from holdfast.worker.service import through_cancellation

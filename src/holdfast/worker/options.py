@@ -7,8 +7,8 @@ from typing import TypeVar
 
 from holdfast.domain.duration import Length, compact, duration
 from holdfast.domain.job import check_length, check_name, is_whole
+from holdfast.domain.retention import Retention
 from holdfast.errors import InvalidInput
-from holdfast.storage.runs import Retention
 from holdfast.worker.lease_keeper import Beats
 from holdfast.worker.queue_choice import SLOTS
 

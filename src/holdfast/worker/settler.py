@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from holdfast.domain.failure import Failure
+from holdfast.domain.retention import Retention
 from holdfast.domain.states import RunOutcome
 from holdfast.domain.transition import CompleteJob, FailJob, Transition
 from holdfast.errors import StatementFailed
@@ -17,7 +18,7 @@ from holdfast.postgres.failure_log import FailureLog
 from holdfast.postgres.schema import Schema
 from holdfast.postgres.translate import is_datas_fault
 from holdfast.storage.job_lookup import history
-from holdfast.storage.runs import Answer, Retention, Saving, Settled, Settlement, save, settle_surely
+from holdfast.storage.runs import Answer, Saving, Settled, Settlement, save, settle_surely
 from holdfast.worker.claimed_run import ClaimedRun, Stop
 
 if TYPE_CHECKING:

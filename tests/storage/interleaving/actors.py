@@ -12,6 +12,7 @@ from holdfast.domain.backoff import Fixed, from_json
 from holdfast.domain.failure import Failure
 from holdfast.domain.job import NewJob, Policy
 from holdfast.domain.outcome import AttemptOutcome, Cancelled, Failed, Released, Snoozed, Succeeded
+from holdfast.domain.retention import Retention
 from holdfast.domain.ring import SEGMENTS, Pace, Ring, next_moves
 from holdfast.domain.transition import Run, decide
 from holdfast.errors import DuplicateJob
@@ -23,7 +24,7 @@ from support.engine import SCHEMA
 
 MOMENT = timedelta(milliseconds=50)
 LEASE = timedelta(milliseconds=500)
-RETENTION = runs.Retention(*[timedelta(milliseconds=300)] * 3)
+RETENTION = Retention(*[timedelta(milliseconds=300)] * 3)
 ISOLATION = ("read committed", "read committed", "repeatable read", "serializable")
 
 

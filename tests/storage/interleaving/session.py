@@ -8,10 +8,10 @@ from typing import Any
 import psycopg
 
 from holdfast.domain.job import NewJob, Policy, args_json
+from holdfast.domain.retention import Retention
 from holdfast.domain.transition import Transition
 from holdfast.postgres.conversation import Conversation, hold_blocking
 from holdfast.storage import chores, jobs, operators, ring, runs, workers
-from holdfast.storage.runs import Retention
 from holdfast.storage.session import plan_as_written
 from support.engine import SCHEMA, START, Engine
 

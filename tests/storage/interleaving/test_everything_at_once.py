@@ -9,8 +9,8 @@ from typing import Any
 import psycopg
 import pytest
 
+from holdfast.domain.retention import Retention
 from holdfast.storage import operators, runs
-from holdfast.storage.runs import Retention
 from storage.interleaving.actor_threads import (
     KINDS,
     QUEUES,

@@ -3,9 +3,9 @@
 import pytest
 
 from holdfast.domain.job import Policy
+from holdfast.domain.retention import Retention
 from holdfast.domain.transition import Transition
 from holdfast.storage import chores, runs
-from holdfast.storage.runs import Retention
 from storage.interleaving.prepared_jobs import DONE, MINUTE, RELEASE, RETRY, YEAR, lost, running
 from storage.interleaving.stepped_sessions import Sessions
 from support.engine import SCHEMA

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from msgspec import structs
 
 from holdfast.domain.job import NewJob
+from holdfast.domain.retention import Retention
 from holdfast.domain.ring import segments_without
 from holdfast.domain.states import RunOutcome
 from holdfast.domain.transition import (
@@ -19,7 +20,7 @@ from holdfast.domain.transition import (
     Transition,
 )
 from holdfast.storage.chores import NextDue
-from holdfast.storage.runs import TIMEOUT, Retention, Saving, Settled, Settlement
+from holdfast.storage.runs import TIMEOUT, Saving, Settled, Settlement
 from storage.state_machine.job_places import (
     Ended,
     Entry,

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import rule
 
 from holdfast.domain.failure import Failure
+from holdfast.domain.retention import Retention
 from holdfast.domain.ring import SEGMENTS, Pace, next_moves
 from holdfast.postgres.statement import Statement
 from holdfast.storage import chores, ring, workers
-from holdfast.storage.runs import Retention
 from storage.state_machine.core import DAY, HOUR, MINUTE, SECOND, Core
 from support.engine import SCHEMA
 

@@ -5,8 +5,8 @@ from datetime import timedelta
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
+from holdfast.domain.retention import Retention
 from holdfast.storage import operators
-from holdfast.storage.runs import Retention
 from storage.state_machine.core import SECOND, Core, all_jobs, dead_jobs, live, running_jobs, some_of
 from storage.state_machine.inputs import ALL_QUEUES
 from support.engine import SCHEMA

@@ -4,9 +4,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
 from holdfast.domain.outcome import AttemptOutcome
+from holdfast.domain.retention import Retention
 from holdfast.domain.transition import ReleaseJob, Run, Transition, decide
 from holdfast.storage import runs, workers
-from holdfast.storage.runs import Retention, Saving, Settled, Settlement
+from holdfast.storage.runs import Saving, Settled, Settlement
 from storage.state_machine.core import Claim, Core, all_workers, late, live, one_of, some_of, stale
 from storage.state_machine.inputs import ALL_KINDS, ALL_QUEUES, STATES, outcomes, transitions
 from storage.state_machine.job_places import Running, Worker

@@ -10,10 +10,10 @@ from datetime import timedelta
 from enum import Enum, auto
 from typing import Protocol, Union
 
+from holdfast.domain.retention import Retention
 from holdfast.postgres.database import Database
 from holdfast.postgres.schema import Schema
 from holdfast.storage.channels import Channel
-from holdfast.storage.runs import Retention
 from holdfast.telemetry.events import Emitter, NobodyServes
 
 

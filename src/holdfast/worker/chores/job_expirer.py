@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
+from holdfast.domain.retention import Retention
 from holdfast.postgres.database import Database
 from holdfast.postgres.schema import Schema
 from holdfast.storage.chores import Expiry, expire, next_due
-from holdfast.storage.runs import Retention
 from holdfast.worker.chores.chore import Chore, Did
 from holdfast.worker.chores.end_reporter import EndReporter
 from holdfast.worker.chores.low_water import LowWater

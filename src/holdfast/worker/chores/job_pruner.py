@@ -1,8 +1,8 @@
 """Deletes finished jobs that were kept for long enough, and old counters."""
 
-from datetime import timedelta
 from time import monotonic
 
+from holdfast.domain.retention import COUNTERS
 from holdfast.postgres.database import Database
 from holdfast.postgres.schema import Schema
 from holdfast.storage.chores import prune, prune_counters
@@ -10,7 +10,6 @@ from holdfast.worker.chores.chore import Chore, Did
 from holdfast.worker.chores.low_water import LowWater
 
 _PRUNED = 1_000
-_KEEP_COUNTERS = timedelta(days=8)
 _COUNTERS_SECONDS = 600.0
 
 
@@ -28,7 +27,7 @@ class JobPruner:
         self._low_water.saw(done)
         if done.moved < _PRUNED and monotonic() >= self._counters_at:
             self._counters_at = monotonic() + _COUNTERS_SECONDS
-            await self._database.run(prune_counters(self._schema, keep=_KEEP_COUNTERS))
+            await self._database.run(prune_counters(self._schema, keep=COUNTERS))
         return Did(done.moved, is_more=done.moved == _PRUNED)
 
 

@@ -2,21 +2,19 @@
 
 import random
 from collections.abc import Callable
-from datetime import timedelta
 from time import monotonic
 
+from holdfast.domain.retention import LOST_WORKERS, Retention
 from holdfast.postgres.conversation import hold
 from holdfast.postgres.database import Database
 from holdfast.postgres.schema import Schema
 from holdfast.storage.chores import BATCH, TakenAway, rescue
-from holdfast.storage.runs import Retention
 from holdfast.storage.workers import forget_lost, mark_lost
 from holdfast.worker.chores.chore import Chore, Did, Sign
 from holdfast.worker.chores.end_reporter import EndReporter
 
 _FULL_LOOK = 60.0
 _WATCHING = 5.0
-_REMEMBER_LOST = timedelta(hours=1)
 
 
 class JobRescuer:
@@ -57,7 +55,7 @@ class JobRescuer:
             self._on_rescued(rescued)
             self._full_at = 0.0
             return Did(len(rescued), is_more=len(rescued) == BATCH)
-        await self._database.run(forget_lost(self._schema, keep=_REMEMBER_LOST))
+        await self._database.run(forget_lost(self._schema, keep=LOST_WORKERS))
         self._full_at = monotonic() + _FULL_LOOK
         return Did(again_in=_WATCHING if now < self._watch_until else None)
 

@@ -4,11 +4,11 @@ import random
 from collections.abc import Callable
 from datetime import timedelta
 
+from holdfast.domain.retention import Retention
 from holdfast.postgres.conversation import hold
 from holdfast.postgres.database import Database
 from holdfast.postgres.schema import Schema
 from holdfast.storage.chores import BATCH, TakenAway, rescue_overdue
-from holdfast.storage.runs import Retention
 from holdfast.worker.chores.chore import Chore, Did
 from holdfast.worker.chores.end_reporter import EndReporter
 

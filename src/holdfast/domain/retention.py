@@ -1,0 +1,44 @@
+"""How long everything is kept, who may change it and who deletes it. Every default is here and nowhere else.
+
+A job that ended, with its ledger, result and checkpoints
+    `Retention`, by how it ended. `App(retention=)` or `WorkerOptions(retention=)` changes it, and a job's own
+    `keep=` goes before both. The statement that ends the job writes the moment into `ledger.keep_until`, so
+    that a change counts for jobs that end later. Deleted by `worker/chores/job_pruner.py`; a job with
+    `keep="0s"` by the statement that ends it.
+A plan of a schedule
+    `HISTORY`, or the schedule's `history=`. In `plan.keep_until`. Deleted by `schedules/plan_pruner.py`.
+An event that no flow took
+    `EVENTS`, or `emit(keep=)`. In `event.keep_until`. Deleted by `flows/flow_waker.py`.
+A notice for hooks that no worker took
+    `NOTICES` after the leader has warned of it, which is `UNTOLD_AFTER` it was written. Both are done by
+    `worker/chores/untold_reporter.py`.
+Counters for each minute
+    `COUNTERS`. Deleted by `worker/chores/job_pruner.py`.
+A worker that was lost and holds no lease
+    `LOST_WORKERS`. Deleted by `worker/chores/job_rescuer.py`.
+
+All that delete are chores of the leader, and delete in batches.
+"""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+HISTORY: Final = timedelta(days=30)
+EVENTS: Final = timedelta(days=30)
+NOTICES: Final = timedelta(hours=72)
+UNTOLD_AFTER: Final = timedelta(minutes=10)
+"""How long a notice may lie before the leader warns that no worker has taken it."""
+COUNTERS: Final = timedelta(days=8)
+LOST_WORKERS: Final = timedelta(hours=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How long jobs are kept after their end, unless they say so themselves: `dead` are those that failed for
+    good, `other` those that were cancelled or expired.
+    """
+
+    succeeded: timedelta = timedelta(hours=24)
+    dead: timedelta = timedelta(days=30)
+    other: timedelta = timedelta(hours=72)
