@@ -1,6 +1,6 @@
-"""Cron expressions: read and checked, and stepped through as readings of a clock that never jumps.
+"""Parse, check and step through cron expressions, as readings of a local clock that never jumps.
 
-What time zones do to readings is not decided here (see `timing`).
+How a time zone maps readings to moments is decided in `cron_moments`.
 """
 
 import re
@@ -31,7 +31,7 @@ _HOURS = frozenset(range(24))
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """Six fields, seconds first. `is_pace`: it admits every hour, so it says how often, not at what times."""
+    """Six fields, seconds first. `is_pace`: it allows every hour, so it sets a rate, not times of day."""
 
     fields: str
     is_pace: bool
@@ -42,7 +42,7 @@ class Expression:
         return CronSim(self.fields, _SOME_DAY).explain()
 
     def after(self, reading: datetime) -> Iterator[datetime]:
-        """Matching readings later than this one, in order; it ends when none comes for fifty years."""
+        """Matching readings later than this one, in order; ends when there is none for fifty years."""
         return _steps(self.fields, reading, is_reverse=False)
 
     def before(self, reading: datetime) -> Iterator[datetime]:
@@ -73,7 +73,7 @@ def read_expression(text: str) -> Expression:
     joined = " ".join(fields)
     expression = Expression(joined, is_pace=CronSim(joined, _SOME_DAY).hours >= _HOURS)
     if next(expression.after(_SOME_DAY), None) is None:
-        raise InvalidInput(f"cron {text!r} never comes: no calendar has such a day")
+        raise InvalidInput(f"cron {text!r} never fires: no calendar has such a day")
     return expression
 
 
@@ -91,24 +91,24 @@ def _check_steps(text: str, name: str, span: int, field: str) -> None:
     for step in re.findall(r"/(\d+)", field, re.ASCII):
         if int(step) >= span > 1:
             raise InvalidInput(
-                f"cron {text!r}: a step of {step} never comes round within its {name} field; "
-                'an interval such as every="90m" does what it says'
+                f"cron {text!r}: a step of {step} is too large for its {name} field; "
+                'for an interval, give every="90m" or the like'
             )
 
 
 def _check_readable(text: str, fields: list[str]) -> None:
-    """Ask for one field at a time, so that the error can name the one that is wrong."""
+    """Check one field at a time, so that the error can name the wrong one."""
     for index, field in enumerate(fields):
         alone = ["*"] * len(fields)
         alone[index] = field
         try:
             CronSim(" ".join(alone), _SOME_DAY)
         except (CronSimError, AssertionError, ValueError):
-            hint = "; ranges go up, so list what wraps around: fri,sat,sun" if "-" in field else ""
+            hint = "; a range must ascend, so list the values: fri,sat,sun" if "-" in field else ""
             raise InvalidInput(
-                f"cron {text!r}: {_FIELDS[index]} {field.lower()!r} cannot be read{hint}"
+                f"cron {text!r}: {_FIELDS[index]} {field.lower()!r} is not valid{hint}"
             ) from None
     try:
         CronSim(" ".join(fields), _SOME_DAY)
     except (CronSimError, AssertionError, ValueError):
-        raise InvalidInput(f"cron {text!r} never comes: no such month has that day") from None
+        raise InvalidInput(f"cron {text!r} never fires: no such month has that day") from None
