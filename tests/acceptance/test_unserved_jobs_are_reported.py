@@ -6,7 +6,9 @@ from acceptance.books import Books
 from acceptance.in_process_workers import noting, working
 from holdfast import App
 from holdfast.telemetry.events import Emitter, Event, NobodyServes
-from holdfast.worker.chores.unserved_reporter import UnservedAtStart, UnservedReporter
+from holdfast.worker.chores.unserved_reporter import UnservedReporter
+from holdfast.worker.unserved_at_start import UnservedAtStart
+from holdfast.worker.unserved_warnings import UnservedWarnings
 from support.waiting import until
 
 
@@ -49,18 +51,14 @@ async def test_what_a_worker_has_said_at_its_start_it_does_not_say_again_when_it
     dsn: str, books: Books
 ) -> None:
     heard: list[Event] = []
-    already: set[NobodyServes] = set()
     async with App(dsn) as app:
         noting(app)
         async with working(app, is_leading_allowed=False):
             database = (await app._connections.opened()).database
             books.run("select holdfast.enqueue('invoice')")
-            emitter = Emitter(heard.append)
-            starter = UnservedAtStart(
-                database, app.schema, emitter, queues=["default"], kinds=["note"], said=already
-            )
-            await starter.look()
-            leading = UnservedReporter(database, app.schema, emitter, said=already)
+            warnings = UnservedWarnings(database, app.schema, Emitter(heard.append))
+            await UnservedAtStart(warnings, queues=["default"], kinds=["note"]).look()
+            leading = UnservedReporter(warnings)
             for _ in range(3):
                 await leading.once()
     assert heard == [NobodyServes(None, None, "invoice")]
@@ -72,7 +70,7 @@ async def test_it_is_said_once_and_again_when_it_was_served_meanwhile(dsn: str, 
         noting(app)
         async with working(app, is_leading_allowed=False) as worker:
             database = (await app._connections.opened()).database
-            reporter = UnservedReporter(database, app.schema, Emitter(heard.append))
+            reporter = UnservedReporter(UnservedWarnings(database, app.schema, Emitter(heard.append)))
             books.run("select holdfast.enqueue('invoice')")
             for _ in range(4):
                 await reporter.once()

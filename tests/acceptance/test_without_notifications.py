@@ -11,7 +11,7 @@ from acceptance.in_process_workers import working
 from acceptance.workers import Workers
 from holdfast import App, Context, RetryLater, Snooze
 from holdfast.postgres.listener import Listener
-from holdfast.worker.service_wiring import ServiceWiring
+from holdfast.worker import service_wiring
 from holdfast.worker.worker import Worker
 from support.pgbouncer import pgbouncer
 from support.waiting import until
@@ -26,7 +26,7 @@ select started_at - lag(finished_at) over (order by run) from holdfast.ledger wh
 
 @pytest.fixture
 def no_listen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ServiceWiring, "_listener", lambda *_: Listener.off("turned off by a test"))
+    monkeypatch.setattr(service_wiring, "new_listener", lambda _: Listener.off("turned off by a test"))
 
 
 async def leads(books: Books, worker: Worker) -> None:

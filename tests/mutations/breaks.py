@@ -129,9 +129,9 @@ BREAKS = (
     ),
     Break(
         "no worker hears that the leader has left",
-        "worker/service_wiring.py",
-        "                leader.is_wanted()\n",
-        "                pass\n",
+        "worker/notification_wiring.py",
+        "            leader.is_wanted()\n",
+        "            pass\n",
         (_LEADING + "test_a_worker_that_waits_to_lead_hears_that_the_place_is_vacant",),
     ),
     Break(
@@ -186,8 +186,8 @@ BREAKS = (
     ),
     Break(
         "a cancel request is not heard before the next beat",
-        "worker/service_wiring.py",
-        "        listener.subscribe(Channel.CANCEL.in_schema(self._schema), cancelled)\n",
+        "worker/notification_wiring.py",
+        "    listener.subscribe(Channel.CANCEL.in_schema(schema), cancelled)\n",
         "",
         ("acceptance/test_cancel.py::test_a_cancel_request_reaches_a_running_coroutine_by_notification",),
     ),
@@ -225,8 +225,8 @@ BREAKS = (
     # Wake-ups
     Break(
         "new jobs are found by polling only",
-        "worker/service_wiring.py",
-        "        listener.subscribe(Channel.READY.in_schema(self._schema), ready)\n",
+        "worker/notification_wiring.py",
+        "    listener.subscribe(Channel.READY.in_schema(schema), ready)\n",
         "",
         (_WAKES + "test_a_job_that_another_program_wrote_in_sql_wakes_a_worker_that_sleeps",),
     ),

@@ -12,6 +12,7 @@ from holdfast.postgres.database import Database
 from holdfast.telemetry.events import Emitter
 from holdfast.worker.chores.chore import ChoreNeeds
 from holdfast.worker.chores.leader import Leader
+from holdfast.worker.unserved_warnings import UnservedWarnings
 from support.engine import SCHEMA, Engine
 from support.waiting import until
 
@@ -22,7 +23,8 @@ BLOCKED = "select 1 from pg_locks where not granted and relation = 'holdfast.lea
 
 @asynccontextmanager
 async def leading(database: Database, worker: int) -> AsyncIterator["asyncio.Task[None]"]:
-    needs = ChoreNeeds(database, SCHEMA, Emitter(), Retention(), LONG, on_end=lambda: None)
+    unserved = UnservedWarnings(database, SCHEMA, Emitter())
+    needs = ChoreNeeds(database, SCHEMA, Emitter(), Retention(), LONG, on_end=lambda: None, unserved=unserved)
     leader = Leader(database, [], needs, worker=lambda: worker, lease=LONG)
     task = asyncio.create_task(leader.run())
     await until(lambda: leader.is_leader, "it leads")

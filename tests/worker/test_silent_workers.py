@@ -11,6 +11,7 @@ from holdfast.postgres.database import Database
 from holdfast.telemetry.events import Emitter
 from holdfast.worker.chores.chore import Chore, ChoreNeeds, Did, Sign
 from holdfast.worker.chores.leader import Leader
+from holdfast.worker.unserved_warnings import UnservedWarnings
 from support.engine import SCHEMA, Engine
 from support.waiting import until
 
@@ -18,7 +19,15 @@ LONG = 600.0
 
 
 def needs(database: Database) -> ChoreNeeds:
-    return ChoreNeeds(database, SCHEMA, Emitter(), Retention(), timedelta(seconds=LONG), on_end=lambda: None)
+    return ChoreNeeds(
+        database,
+        SCHEMA,
+        Emitter(),
+        Retention(),
+        timedelta(seconds=LONG),
+        on_end=lambda: None,
+        unserved=UnservedWarnings(database, SCHEMA, Emitter()),
+    )
 
 
 @pytest.mark.requirement("S3.21")

@@ -3,24 +3,21 @@
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any
 
 from holdfast.postgres.blocking_database import BlockingDatabase
 from holdfast.postgres.database import Database
 from holdfast.postgres.listener import Listener
-from holdfast.postgres.notification import Gap, Notified, notify
 from holdfast.postgres.schema import Schema
 from holdfast.producer.wake_ups import LEADER
 from holdfast.storage.channels import Channel
 from holdfast.storage.job_lookup import misfit_for
 from holdfast.storage.runs import Heartbeat
-from holdfast.telemetry.events import Emitter, NobodyServes
+from holdfast.telemetry.events import Emitter
 from holdfast.worker.attempts import Attempts
 from holdfast.worker.caller_wiring import opened_callers
-from holdfast.worker.chores.chore import ChoreNeeds, channels_of
+from holdfast.worker.chores.chore import ChoreNeeds
 from holdfast.worker.chores.leader import Leader
-from holdfast.worker.chores.unserved_reporter import UnservedAtStart
 from holdfast.worker.claimed_run import ClaimedRun, Stop
 from holdfast.worker.completion import Completion
 from holdfast.worker.connections import Connections
@@ -33,6 +30,7 @@ from holdfast.worker.lease_keeper import LeaseKeeper
 from holdfast.worker.lease_postponer import LeasePostponer
 from holdfast.worker.loop_watch import LoopWatch
 from holdfast.worker.notice_teller import NoticeTeller
+from holdfast.worker.notification_wiring import new_listener, subscribe
 from holdfast.worker.options import WorkerOptions
 from holdfast.worker.processes.cores import cores
 from holdfast.worker.processes.places import Places
@@ -41,11 +39,12 @@ from holdfast.worker.settler import Settler
 from holdfast.worker.slots import Slots
 from holdfast.worker.stopping import Stopping
 from holdfast.worker.stray_threads import StrayThreads
+from holdfast.worker.unserved_at_start import UnservedAtStart
+from holdfast.worker.unserved_warnings import UnservedWarnings
 from holdfast.worker.wake_ups import WakeUps
 from holdfast.worker.worker_extension import WorkerExtension
 
 _CLOGGED = 5_000
-_PING = timedelta(seconds=30)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +89,14 @@ class ServiceWiring:
         self._left_behind = left_behind
         self._identity = identity
         self._stopping = stopping
-        self._said_unserved: set[NobodyServes] = set()
 
     @asynccontextmanager
     async def wired(self, connections: Connections) -> AsyncIterator[WorkerServices]:
         """Made, but not yet running. Threads and child processes for jobs end after the block."""
         hot, calm = connections.hot, connections.calm
         settler = Settler(hot, self._schema, self._options.retention)
-        listener = self._listener(connections)
+        listener = new_listener(connections)
+        unserved = UnservedWarnings(calm, self._schema, self._emitter)
         wake_ups = WakeUps(self._options.poll.total_seconds(), lambda: listener.health.is_whole)
 
         # Services call each other in circles. These are the calls to those that are made further down.
@@ -153,7 +152,7 @@ class ServiceWiring:
                 worker=lambda: self._identity.id,
                 context=attempts.context,
             )
-            leader = self._leader(hot, calm, wake_ups, on_ready=wake_fetcher, on_end=teller.wake)
+            leader = self._leader(hot, calm, wake_ups, unserved, on_ready=wake_fetcher, on_end=teller.wake)
             fetcher = self._fetcher(hot, slots, places, attempts=attempts, settler=settler, leader=leader)
             keeper = self._keeper(
                 connections.leases, attempts, fetcher, wake_ups, on_lost=lost, on_untold=teller.wake
@@ -169,11 +168,19 @@ class ServiceWiring:
                 first_to_go=[
                     fetcher,
                     teller,
-                    self._unserved_at_start(calm),
+                    UnservedAtStart(unserved, queues=self._options.queues, kinds=self._kinds),
                     *([leader] if self._options.is_leading_allowed else []),
                     *self._extension.services(calm, connections.handlers, self._emitter),
                 ],
-                subscribe=lambda: self._subscribe(listener, fetcher, leader, keeper),
+                subscribe=lambda: subscribe(
+                    listener,
+                    self._schema,
+                    self._identity,
+                    self._extension.chores,
+                    fetcher=fetcher,
+                    leader=leader,
+                    keeper=keeper,
+                ),
                 on_told=tell_ourselves,
             )
 
@@ -219,6 +226,7 @@ class ServiceWiring:
         hot: Database,
         calm: Database,
         wake_ups: WakeUps,
+        unserved: UnservedWarnings,
         *,
         on_ready: Callable[[], None],
         on_end: Callable[[], None],
@@ -230,7 +238,7 @@ class ServiceWiring:
             self._options.retention,
             self._options.beats.lease,
             on_end=on_end,
-            said_unserved=self._said_unserved,
+            unserved=unserved,
         )
         return Leader(
             hot,
@@ -240,16 +248,6 @@ class ServiceWiring:
             lease=self._options.leader_lease,
             wake_ups=wake_ups,
             on_ready=on_ready,
-        )
-
-    def _unserved_at_start(self, database: Database) -> UnservedAtStart:
-        return UnservedAtStart(
-            database,
-            self._schema,
-            self._emitter,
-            queues=self._options.queues,
-            kinds=self._kinds,
-            said=self._said_unserved,
         )
 
     def _keeper(
@@ -302,36 +300,3 @@ class ServiceWiring:
             on_registered=registered,
             on_lost=lambda worker: attempts.tell_to_stop(Stop.LOST, worker=worker),
         )
-
-    def _listener(self, connections: Connections) -> Listener:
-        calm, hints = connections.calm, connections.hints
-        if not calm.pooler.keeps_sessions:
-            return Listener.off("behind a transaction-mode pooler")
-        listener = Listener(
-            lambda: calm.dedicated(purpose="listener"),
-            ping_interval=_PING,
-            notify=lambda channel: hints.run(notify(channel)),
-        )
-        connections.availability.tell_of_silence(listener)
-        return listener
-
-    def _subscribe(self, listener: Listener, fetcher: Fetcher, leader: Leader, keeper: LeaseKeeper) -> None:
-        def ready(news: Notified | Gap) -> None:
-            fetcher.wake(news.payload if isinstance(news, Notified) else None)
-
-        def cancelled(news: Notified | Gap) -> None:
-            if isinstance(news, Gap) or news.payload == str(self._identity.id):
-                keeper.poke()
-
-        def changed(news: Notified | Gap) -> None:
-            if isinstance(news, Gap) or news.payload == "vacant":
-                leader.is_wanted()
-
-        def waking(channel: Channel) -> Callable[[Notified | Gap], None]:
-            return lambda _: leader.wake(channel)
-
-        listener.subscribe(Channel.READY.in_schema(self._schema), ready)
-        listener.subscribe(Channel.CANCEL.in_schema(self._schema), cancelled)
-        listener.subscribe(Channel.LEADER.in_schema(self._schema), changed)
-        for channel in channels_of(self._extension.chores):
-            listener.subscribe(channel.in_schema(self._schema), waking(channel))

@@ -5,7 +5,7 @@ to the list in `holdfast.leader_chores`.
 """
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum, auto
 from typing import Protocol, Union
@@ -14,7 +14,8 @@ from holdfast.domain.retention import Retention
 from holdfast.postgres.database import Database
 from holdfast.postgres.schema import Schema
 from holdfast.storage.channels import Channel
-from holdfast.telemetry.events import Emitter, NobodyServes
+from holdfast.telemetry.events import Emitter
+from holdfast.worker.unserved_warnings import UnservedWarnings
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ class Turning(Protocol):
 class ChoreNeeds:
     """What a worker gives its chores. `lease` is how long a worker may be silent before its jobs are rescued.
     `on_end` tells this worker that jobs have ended, or lost an attempt, so that their hooks may be called.
-    `said_unserved` is what this worker has warned of already.
+    `unserved` are the warnings of this worker, which it may have begun at its start.
     """
 
     database: Database
@@ -49,7 +50,7 @@ class ChoreNeeds:
     retention: Retention
     lease: timedelta
     on_end: Callable[[], None]
-    said_unserved: set[NobodyServes] = field(default_factory=set)
+    unserved: UnservedWarnings
 
 
 class Sign(Enum):
