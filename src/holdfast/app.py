@@ -1,6 +1,5 @@
 """The entry point of Holdfast: an App knows its kinds of jobs, enqueues jobs, and runs workers."""
 
-import logging
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -19,16 +18,13 @@ from holdfast.flows.event_payload import payload_text
 from holdfast.flows.events import Event
 from holdfast.flows.operators import FlowOperators
 from holdfast.handle import Handle
-from holdfast.job import Call
+from holdfast.job import Call, Job
 from holdfast.job_writer import JobWriter
 from holdfast.postgres.borrowed import run_on, run_on_blocking
 from holdfast.postgres.conversation import Conversation, hold, hold_blocking
 from holdfast.postgres.options import PoolOptions
 from holdfast.postgres.statement import Statement
-from holdfast.producer.ambient_connection import (
-    AmbientConnection,
-    no_ambient_connection,
-)
+from holdfast.producer.ambient_connection import AmbientConnection, no_ambient_connection
 from holdfast.queue_operators import QueueOperators
 from holdfast.schedules.api import Schedules
 from holdfast.settings import (
@@ -51,8 +47,6 @@ from holdfast.worker.queue_choice import QueuesAsked
 from holdfast.worker.worker import Worker
 from holdfast.worker_maker import WorkerMaker, check_given_once
 from holdfast.worker_program import run_as_program
-
-_log = logging.getLogger("holdfast.worker")
 
 R = TypeVar("R")
 T = TypeVar("T")
@@ -85,24 +79,24 @@ class App(Decorators):
         require_conn: bool = False,
     ) -> None:
         super().__init__(
-            Hooks(on_start, on_success, on_failure, on_dead, on_lease_lost, on_expired, on_cancelled)
+            Hooks(on_start, on_success, on_failure, on_dead, on_lease_lost, on_expired, on_cancelled),
+            lambda kind: Job(self, self._job_writer, kind),
         )
         if dsn is not None:
             read_target(dsn)
         self.schema = read_schema(schema)
-        self.readers = read_readers(readers)
         self.slots = read_slots(slots)
-        kept = read_retention(retention)
+        heard_by, kept = read_readers(readers), read_retention(retention)
         is_conn_required = read_switch("require_conn", require_conn)
         self._connections = AppConnections(dsn, self.schema, read_pool(pool))
-        self.job_writer = JobWriter(self, self._connections, is_conn_required=is_conn_required)
-        self.worker_maker = WorkerMaker(self, self._connections, self.slots, self.readers, kept)
+        self._job_writer = JobWriter(self, self._connections, is_conn_required=is_conn_required)
+        self._worker_maker = WorkerMaker(self, self._connections, self.slots, heard_by, kept)
         self._events: dict[str, Event[Any]] = {}
         self.flows = FlowOperators(
             self.schema,
             self._connections,
             lambda: [kind.name for kind in self.declared_kinds.values() if kind.style in ("flow", "machine")],
-            lambda: self.worker_maker.keeping,
+            lambda: self._worker_maker.keeping,
         )
         self.queues = QueueOperators(
             self.schema,
@@ -110,18 +104,18 @@ class App(Decorators):
             lambda: {*self.slots, *(kind.policy.queue for kind in self.declared_kinds.values())},
         )
         self.dead = DeadLetterOperators(self.schema, self._connections)
-        self.schedules = Schedules(self.schema, self._connections, self.job_writer.check_own)
+        self.schedules = Schedules(self.schema, self._connections, self._job_writer.check_own)
 
     async def enqueue_many(self, calls: Iterable[Call[Any]], *, conn: object = None) -> list[Handle[Any]]:
         """Write any number of jobs, of any kinds, all or none; on `conn`'s transaction if one is given.
 
         Given a generator, calls are made while Postgres writes the calls before them.
         """
-        return await self.job_writer.enqueue_many(calls, conn)
+        return await self._job_writer.enqueue_many(calls, conn)
 
     def enqueue_many_sync(self, calls: Iterable[Call[Any]], *, conn: object = None) -> list[Handle[Any]]:
         """The same, blocking."""
-        return self.job_writer.enqueue_many_sync(calls, conn)
+        return self._job_writer.enqueue_many_sync(calls, conn)
 
     def using(self, *, conn: object) -> AmbientConnection:
         """Every verb of this app that is called in the block without a `conn` uses this one: jobs, events and
@@ -148,7 +142,7 @@ class App(Decorators):
         return cancel(
             self.schema,
             jobs,
-            retention=self.worker_maker.keeping,
+            retention=self._worker_maker.keeping,
             reason=reason,
             on_ended=partial(log_cancelled, reason),
         )
@@ -197,7 +191,7 @@ class App(Decorators):
 
     async def _send(self, event: str, text: str | None, conn: object, keep: Length) -> None:
         statement = self._emitting(event, text, keep)
-        conn = self.job_writer.connection_for(conn)
+        conn = self._job_writer.connection_for(conn)
         if conn is not None:
             await run_on(conn, statement)
         else:
@@ -211,7 +205,7 @@ class App(Decorators):
 
     def _send_sync(self, event: str, text: str | None, conn: object, keep: Length) -> None:
         statement = self._emitting(event, text, keep)
-        conn = self.job_writer.connection_for(conn)
+        conn = self._job_writer.connection_for(conn)
         if conn is not None:
             run_on_blocking(conn, statement)
         else:
@@ -237,7 +231,7 @@ class App(Decorators):
         """
         check_given_once(queues, slots, grace, options)
         with no_ambient_connection():
-            worker = await self.worker_maker.make(queues, slots, grace, options)
+            worker = await self._worker_maker.make(queues, slots, grace, options)
             await run_as_program(worker, stopping_a_program(worker))
 
     @asynccontextmanager
@@ -251,13 +245,13 @@ class App(Decorators):
     ) -> AsyncIterator[Worker]:
         """Run a worker in the background, such as in a web app's lifespan. It drains when the block ends."""
         check_given_once(queues, slots, grace, options)
-        async with worker_running(await self.worker_maker.make(queues, slots, grace, options)) as worker:
+        async with worker_running(await self._worker_maker.make(queues, slots, grace, options)) as worker:
             yield worker
 
     @property
     def own_queues(self) -> list[str]:
         """The queues that this app's jobs are declared with."""
-        return self.worker_maker.own_queues
+        return self._worker_maker.own_queues
 
     async def migrate(self) -> int:
         """Create Holdfast's tables, or bring them up to this release; the schema's version. Safe to be called
@@ -297,3 +291,8 @@ class App(Decorators):
     def close_sync(self) -> None:
         """The same for a program without an event loop."""
         self._connections.close_blocking()
+
+
+def worker_maker_of(app: App) -> WorkerMaker:
+    """For `holdfast worker`, which makes a worker and runs it in its own way."""
+    return app._worker_maker  # noqa: SLF001  # a part of the App that users do not see

@@ -1,13 +1,13 @@
 """`@app.job`, `@app.flow`, `@app.machine` and `@app.schedule`, and what a worker checks when it starts."""
 
 import inspect
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeVar, Unpack, cast, overload
+from typing import Any, Concatenate, ParamSpec, TypeVar, Unpack, cast, overload
 
 from holdfast.codec.signature import Signature
 from holdfast.domain.duration import Length, duration
-from holdfast.domain.job import Policy, is_whole
+from holdfast.domain.job import is_whole
 from holdfast.domain.retention import HISTORY
 from holdfast.domain.retry import Retry
 from holdfast.domain.timing import read_timing
@@ -15,16 +15,14 @@ from holdfast.errors import InvalidInput
 from holdfast.flows.flow import Flow
 from holdfast.flows.machine import Machine
 from holdfast.flows.machine_signature import MachineSignature
-from holdfast.job import Job, Options
+from holdfast.job import Job
+from holdfast.kind_options import FlowOptions, JobOptions, read_options
 from holdfast.schedules.declarer import Declared
 from holdfast.schedules.options import RuleOptions, rules_of
 from holdfast.schedules.scopes import Source
 from holdfast.worker.context import Context
-from holdfast.worker.job_kind import ErrorHook, Hook, Hooks, Kind, Style
+from holdfast.worker.job_kind import Hooks, Kind, Style
 from holdfast.worker.processes.reference import Reference
-
-if TYPE_CHECKING:
-    from holdfast.app import App
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -67,10 +65,11 @@ class FlowMaker:
 class Decorators:
     """The part of an App that declares kinds of jobs and schedules. Opens nothing."""
 
-    def __init__(self, hooks: Hooks) -> None:
+    def __init__(self, hooks: Hooks, new_job: Callable[[Kind], Job[..., Any]]) -> None:
         self.declared_kinds: dict[str, Kind] = {}
         self.declared: dict[str, Declared] = {}
         self._hooks = hooks
+        self._new_job = new_job
 
     @overload
     def job(self, function: Callable[Concatenate[Context, P], Awaitable[R]], /) -> Job[P, R]: ...
@@ -81,182 +80,69 @@ class Decorators:
     @overload
     def job(self, function: Callable[P, R], /) -> Job[P, R]: ...
     @overload
+    def job(self, function: None = None, /, **options: Unpack[JobOptions]) -> JobMaker: ...
     def job(
-        self,
-        function: None = None,
-        /,
-        *,
-        name: str | None = None,
-        queue: str = "default",
-        priority: int = 5,
-        retry: Retry | None = None,
-        timeout: Length | None = None,
-        keep: Length | None = None,
-        tags: Sequence[str] = (),
-        on_lost: Literal["retry", "fail"] = "retry",
-        isolate: Literal["process"] | None = None,
-        memory_limit: int | None = None,
-        on_start: Hook | None = None,
-        on_success: Hook | None = None,
-        on_failure: ErrorHook | None = None,
-        on_dead: ErrorHook | None = None,
-        on_lease_lost: Hook | None = None,
-        on_expired: ErrorHook | None = None,
-        on_cancelled: ErrorHook | None = None,
-    ) -> JobMaker: ...
-    def job(
-        self,
-        function: Callable[..., Any] | None = None,
-        /,
-        *,
-        name: str | None = None,
-        queue: str = "default",
-        priority: int = 5,
-        retry: Retry | None = None,
-        timeout: Length | None = None,
-        keep: Length | None = None,
-        tags: Sequence[str] = (),
-        on_lost: Literal["retry", "fail"] = "retry",
-        isolate: Literal["process"] | None = None,
-        memory_limit: int | None = None,
-        on_start: Hook | None = None,
-        on_success: Hook | None = None,
-        on_failure: ErrorHook | None = None,
-        on_dead: ErrorHook | None = None,
-        on_lease_lost: Hook | None = None,
-        on_expired: ErrorHook | None = None,
-        on_cancelled: ErrorHook | None = None,
+        self, function: Callable[..., Any] | None = None, /, **options: Unpack[JobOptions]
     ) -> JobMaker | Job[..., Any]:
-        """Make a function a kind of job: `@app.job`, or `@app.job(queue="mail", timeout="30s")`."""
-        asked = Options(priority=priority, queue=queue, tags=tags, retry=retry, timeout=timeout, keep=keep)
-        hooks = Hooks(
-            on_start, on_success, on_failure, on_dead, on_lease_lost, on_expired, on_cancelled
-        ).over(self._hooks)
+        """Make a function a kind of job: `@app.job`, or `@app.job(queue="mail", timeout="30s")`.
+
+        name: by default the function's. queue="default", priority=5 (0 is most urgent), tags. retry: a Retry,
+        by default 20 attempts. timeout: of one attempt, by default "1h". keep: how long it is kept after its
+        end, "0s" to delete it at once. on_lost: "retry" (the default) or "fail" when its worker dies.
+        isolate: "process" for a child process, memory_limit: its bytes. on_start, on_success, on_failure,
+        on_dead, on_lease_lost, on_expired, on_cancelled: hooks in place of the app's.
+        """
+        given = read_options(options, JobOptions.__optional_keys__, "app.job")
+        hooks = given.hooks.over(self._hooks)
 
         def make(function: Callable[..., Any]) -> Job[..., Any]:
             signature = Signature.of(function, context=Context)
-            policy = asked.policy(Policy(signature.name if name is None else name, on_lost=on_lost))
-            style = _style(function, isolate, memory_limit)
-            return self._add(Kind(policy, function, signature, retry or Retry(), style, memory_limit, hooks))
+            style = _style(function, given.isolate, given.memory_limit)
+            policy = given.policy(signature.name)
+            retry = given.retry or Retry()
+            return self._add(Kind(policy, function, signature, retry, style, given.memory_limit, hooks))
 
         return JobMaker(make) if function is None else make(function)
 
     @overload
     def flow(self, function: Callable[Concatenate[Flow, P], Awaitable[R]], /) -> Job[P, R]: ...
     @overload
+    def flow(self, function: None = None, /, **options: Unpack[FlowOptions]) -> FlowMaker: ...
     def flow(
-        self,
-        function: None = None,
-        /,
-        *,
-        name: str | None = None,
-        queue: str = "default",
-        priority: int = 5,
-        retry: Retry | None = None,
-        timeout: Length | None = None,
-        keep: Length | None = None,
-        tags: Sequence[str] = (),
-        on_start: Hook | None = None,
-        on_success: Hook | None = None,
-        on_failure: ErrorHook | None = None,
-        on_dead: ErrorHook | None = None,
-        on_lease_lost: Hook | None = None,
-        on_expired: ErrorHook | None = None,
-        on_cancelled: ErrorHook | None = None,
-    ) -> FlowMaker: ...
-    def flow(
-        self,
-        function: Callable[..., Any] | None = None,
-        /,
-        *,
-        name: str | None = None,
-        queue: str = "default",
-        priority: int = 5,
-        retry: Retry | None = None,
-        timeout: Length | None = None,
-        keep: Length | None = None,
-        tags: Sequence[str] = (),
-        on_start: Hook | None = None,
-        on_success: Hook | None = None,
-        on_failure: ErrorHook | None = None,
-        on_dead: ErrorHook | None = None,
-        on_lease_lost: Hook | None = None,
-        on_expired: ErrorHook | None = None,
-        on_cancelled: ErrorHook | None = None,
+        self, function: Callable[..., Any] | None = None, /, **options: Unpack[FlowOptions]
     ) -> FlowMaker | Job[..., Any]:
         """Make a coroutine function a flow: a job that resumes where it stopped. Takes the options of
-        `app.job`; `retry` and `timeout` apply to a run, from one wait to the next.
+        `app.job` without on_lost, isolate and memory_limit; `retry` and `timeout` apply to a run, from one
+        wait to the next.
         """
-        asked = Options(priority=priority, queue=queue, tags=tags, retry=retry, timeout=timeout, keep=keep)
-        hooks = Hooks(
-            on_start, on_success, on_failure, on_dead, on_lease_lost, on_expired, on_cancelled
-        ).over(self._hooks)
+        given = read_options(options, FlowOptions.__optional_keys__, "app.flow")
+        hooks = given.hooks.over(self._hooks)
 
         def make(function: Callable[..., Any]) -> Job[..., Any]:
             if not inspect.iscoroutinefunction(function):
                 raise InvalidInput(f"{_place(function)} cannot be a flow: define it with async def")
             signature = Signature.of(function, context=Flow)
-            policy = asked.policy(Policy(signature.name if name is None else name))
-            return self._add(Kind(policy, function, signature, retry or Retry(), "flow", None, hooks))
+            policy = given.policy(signature.name)
+            return self._add(Kind(policy, function, signature, given.retry or Retry(), "flow", None, hooks))
 
         return FlowMaker(make) if function is None else make(function)
 
     @overload
     def machine(self, machine: M, /) -> M: ...
     @overload
-    def machine(
-        self,
-        machine: None = None,
-        /,
-        *,
-        name: str | None = None,
-        queue: str = "default",
-        priority: int = 5,
-        retry: Retry | None = None,
-        timeout: Length | None = None,
-        keep: Length | None = None,
-        tags: Sequence[str] = (),
-        on_start: Hook | None = None,
-        on_success: Hook | None = None,
-        on_failure: ErrorHook | None = None,
-        on_dead: ErrorHook | None = None,
-        on_lease_lost: Hook | None = None,
-        on_expired: ErrorHook | None = None,
-        on_cancelled: ErrorHook | None = None,
-    ) -> Callable[[M], M]: ...
-    def machine(
-        self,
-        machine: M | None = None,
-        /,
-        *,
-        name: str | None = None,
-        queue: str = "default",
-        priority: int = 5,
-        retry: Retry | None = None,
-        timeout: Length | None = None,
-        keep: Length | None = None,
-        tags: Sequence[str] = (),
-        on_start: Hook | None = None,
-        on_success: Hook | None = None,
-        on_failure: ErrorHook | None = None,
-        on_dead: ErrorHook | None = None,
-        on_lease_lost: Hook | None = None,
-        on_expired: ErrorHook | None = None,
-        on_cancelled: ErrorHook | None = None,
-    ) -> Callable[[M], M] | M:
+    def machine(self, machine: None = None, /, **options: Unpack[FlowOptions]) -> Callable[[M], M]: ...
+    def machine(self, machine: M | None = None, /, **options: Unpack[FlowOptions]) -> Callable[[M], M] | M:
         """Make a Machine a kind of job: `@app.machine`, or `@app.machine(queue="imports")`. Takes the options
         of `app.flow`; `retry` and `timeout` apply to a step that has none of its own.
         """
-        asked = Options(priority=priority, queue=queue, tags=tags, retry=retry, timeout=timeout, keep=keep)
-        hooks = Hooks(
-            on_start, on_success, on_failure, on_dead, on_lease_lost, on_expired, on_cancelled
-        ).over(self._hooks)
+        given = read_options(options, FlowOptions.__optional_keys__, "app.machine")
+        hooks = given.hooks.over(self._hooks)
 
         def make(machine: M) -> M:
             signature = MachineSignature(machine)
-            policy = asked.policy(Policy(signature.name if name is None else name))
+            policy = given.policy(signature.name)
             machine.__machine_job__ = self._add(
-                Kind(policy, machine, signature, retry or Retry(), "machine", None, hooks)
+                Kind(policy, machine, signature, given.retry or Retry(), "machine", None, hooks)
             )
             return machine
 
@@ -270,7 +156,7 @@ class Decorators:
                 "give one of them name=…"
             )
         self.declared_kinds[kind.name] = kind
-        return Job(cast("App", self), kind)
+        return self._new_job(kind)
 
     def schedule(
         self,

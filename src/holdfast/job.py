@@ -20,6 +20,7 @@ from holdfast.worker.job_kind import Kind
 if TYPE_CHECKING:
     from holdfast.app import App
     from holdfast.codec.signature import Signature
+    from holdfast.job_writer import JobWriter
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -134,7 +135,7 @@ def not_called(kind: Kind) -> TypeError:
 class Using(Generic[P, R]):
     """A job with options; made by `job.using(…)`."""
 
-    app: "App"
+    writer: "JobWriter"
     kind: Kind
     options: Options
     policy: Policy = field(init=False)
@@ -165,11 +166,11 @@ class Using(Generic[P, R]):
 
     async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
         """Write the job: on `conn`'s transaction if one was given, else in one of its own."""
-        return await self.app.job_writer.enqueue(self.new_call(*args, **kwargs), self.options.conn)
+        return await self.writer.enqueue(self.new_call(*args, **kwargs), self.options.conn)
 
     def enqueue_sync(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
         """The same, blocking."""
-        return self.app.job_writer.enqueue_sync(self.new_call(*args, **kwargs), self.options.conn)
+        return self.writer.enqueue_sync(self.new_call(*args, **kwargs), self.options.conn)
 
     def new_call(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
         """The same for this job's own verbs, which write it on `conn`."""
@@ -193,8 +194,9 @@ class Using(Generic[P, R]):
 class Job(Generic[P, R]):
     """A kind of job, made by `@app.job`. The function itself is `job.function`."""
 
-    def __init__(self, app: "App", kind: Kind) -> None:
-        self._plain: Using[P, R] = Using(app, kind, Options())
+    def __init__(self, app: "App", writer: "JobWriter", kind: Kind) -> None:
+        self._plain: Using[P, R] = Using(writer, kind, Options())
+        self._writer = writer
         self.app = app
         self.kind = kind
         self.function: Callable[..., Any] = kind.function
@@ -222,11 +224,11 @@ class Job(Generic[P, R]):
 
     async def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
         """Write the job in a transaction of its own; `using(conn=…)` for yours."""
-        return await self.app.job_writer.enqueue(self._plain.new_call(*args, **kwargs), None)
+        return await self._writer.enqueue(self._plain.new_call(*args, **kwargs), None)
 
     def enqueue_sync(self, *args: P.args, **kwargs: P.kwargs) -> Handle[R]:
         """The same, blocking."""
-        return self.app.job_writer.enqueue_sync(self._plain.new_call(*args, **kwargs), None)
+        return self._writer.enqueue_sync(self._plain.new_call(*args, **kwargs), None)
 
     def handle(self, job: int) -> Handle[R]:
         """A handle on a job of this kind, by its id. Nothing is read before you ask for status or result."""
@@ -270,4 +272,4 @@ class Job(Generic[P, R]):
             timeout=timeout,
             keep=keep,
         )
-        return Using(self.app, self.kind, options)
+        return Using(self._writer, self.kind, options)

@@ -16,6 +16,7 @@ from holdfast import App, Job, Retry, WorkerOptions, exponential, polynomial
 from holdfast.decorators import Decorators
 from holdfast.domain.duration import compact
 from holdfast.domain.failure import Code
+from holdfast.kind_options import FlowOptions, JobOptions, KindOptions
 from support.doc_examples import DOCS, run_page
 
 PAGES = [
@@ -63,14 +64,26 @@ def test_every_code_of_an_error_is_in_the_reference() -> None:
 
 
 # Words between the parts of Holdfast, on what users hold.
-UNDOCUMENTED = {"run", "run_sync"}
+UNDOCUMENTED = {"declared", "declared_kinds", "run", "run_sync", "schema"}
+
+
+def test_every_public_attribute_of_an_app_is_in_the_reference() -> None:
+    text = (DOCS / "reference/app.md").read_text("utf-8")
+    names = {name for name in vars(App("embedded")) if not name.startswith("_")}
+    assert [name for name in names - UNDOCUMENTED if f"`app.{name}`" not in text] == []
+
+
+def test_type_checkers_know_the_very_options_that_a_kind_of_job_takes() -> None:
+    taken, known = KindOptions.__annotations__, JobOptions.__annotations__
+    assert {name: taken[name] for name in taken if name != "asked"} == known
+    assert known.keys() - FlowOptions.__annotations__.keys() == {"on_lost", "isolate", "memory_limit"}
 
 
 @pytest.mark.parametrize(
     ("page", "heading", "function"),
     [
         ("reference/app.md", "App(…)", App),
-        ("reference/app.md", "@app.job(…)", App.job),
+        ("reference/app.md", "@app.job(…)", KindOptions),
         ("reference/app.md", "job.using(…)", Job.using),
         ("reference/app.md", "app.worker(…)", App.worker),
         ("reference/app.md", "app.worker(…)", App.run_worker),

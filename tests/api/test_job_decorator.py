@@ -96,8 +96,12 @@ def test_a_bad_queue_name_is_refused_at_decoration(apart: App, queue: Any) -> No
 
 
 def test_an_unknown_option_is_a_type_error(apart: App) -> None:
-    with pytest.raises(TypeError, match="quue"):
+    with pytest.raises(TypeError, match=r"app\.job\(\) got an unexpected keyword argument 'quue'"):
         apart.job(quue="mail")  # type: ignore[call-overload]  # as an untyped caller may
+    with pytest.raises(TypeError, match=r"app\.flow\(\) got an unexpected keyword argument 'isolate'"):
+        apart.flow(isolate="process")  # type: ignore[call-overload]  # as above
+    with pytest.raises(TypeError, match=r"app\.machine\(\) got an unexpected keyword argument 'on_lost'"):
+        apart.machine(on_lost="fail")  # type: ignore[call-overload]  # as above
 
 
 def spread(*users: int) -> None: ...

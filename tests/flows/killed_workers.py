@@ -90,7 +90,7 @@ async def worker_until_killed(app: App, kill: Kill) -> AsyncIterator[None]:
 
         patch.setattr(Pool, "send", send)
         others = asyncio.all_tasks()
-        worker = await app.worker_maker.make(None, None, None, options())
+        worker = await app._worker_maker.make(None, None, None, options())
         running = asyncio.create_task(worker.run())
         try:
             yield

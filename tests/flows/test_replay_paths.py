@@ -197,7 +197,7 @@ def define(app: App, function: Callable[[], Any]) -> None:
 
 
 def before_job(app: App) -> Job[[], None]:
-    return Job(app, app.declared_kinds["typed"])
+    return Job(app, app._job_writer, app.declared_kinds["typed"])
 
 
 def _due_now(job: int) -> Statement[int]:

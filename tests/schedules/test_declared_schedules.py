@@ -145,7 +145,7 @@ async def test_without_declarations_and_schedules_nothing_happens(
     @app.job
     async def report() -> None: ...
 
-    assert list(app.worker_maker.extension(Retention()).services(None, None, None)) == []  # type: ignore[arg-type]  # not looked at
+    assert list(app._worker_maker.extension(Retention()).services(None, None, None)) == []  # type: ignore[arg-type]  # not looked at
     did = await planner.once()
     assert (did.count, did.again_in) == (0, None)
 

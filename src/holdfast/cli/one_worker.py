@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 
-from holdfast.app import App
+from holdfast.app import App, worker_maker_of
 from holdfast.cli.supervised import FINISHED, STARTED, Supervised
 from holdfast.cli.worker_arguments import WorkerArguments
 from holdfast.errors import DatabaseError
@@ -32,7 +32,7 @@ async def _work(app: App, arguments: WorkerArguments, supervised: Supervised | N
     # Not `async with app:`, which would open connections that a worker has no use for.
     async with AsyncExitStack() as stack:
         stack.push_async_callback(app.close)
-        worker = await app.worker_maker.make(None, arguments.slots, arguments.grace, options)
+        worker = await worker_maker_of(app).make(None, arguments.slots, arguments.grace, options)
         orders = None if supervised is None else supervised.orders
         watching = asyncio.create_task(_watch(app, worker, options, arguments, supervised))
         try:

@@ -1,0 +1,101 @@
+"""The options of `@app.job`, `@app.flow` and `@app.machine`: one list for type checkers, and one value with
+their defaults and what is made of them.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypedDict
+
+from holdfast.domain.duration import Length
+from holdfast.domain.job import Policy
+from holdfast.domain.retry import Retry
+from holdfast.job import Options
+from holdfast.worker.job_kind import ErrorHook, Hook, Hooks
+
+
+class FlowOptions(TypedDict, total=False):
+    """What flows and machines take, and jobs too."""
+
+    name: str | None
+    queue: str
+    priority: int
+    retry: Retry | None
+    timeout: Length | None
+    keep: Length | None
+    tags: Sequence[str]
+    on_start: Hook | None
+    on_success: Hook | None
+    on_failure: ErrorHook | None
+    on_dead: ErrorHook | None
+    on_lease_lost: Hook | None
+    on_expired: ErrorHook | None
+    on_cancelled: ErrorHook | None
+
+
+class JobOptions(FlowOptions, total=False):
+    """What only jobs take beside these."""
+
+    on_lost: Literal["retry", "fail"]
+    isolate: Literal["process"] | None
+    memory_limit: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KindOptions:
+    """The same with their defaults."""
+
+    name: str | None = None
+    queue: str = "default"
+    priority: int = 5
+    retry: Retry | None = None
+    timeout: Length | None = None
+    keep: Length | None = None
+    tags: Sequence[str] = ()
+    on_lost: Literal["retry", "fail"] = "retry"
+    isolate: Literal["process"] | None = None
+    memory_limit: int | None = None
+    on_start: Hook | None = None
+    on_success: Hook | None = None
+    on_failure: ErrorHook | None = None
+    on_dead: ErrorHook | None = None
+    on_lease_lost: Hook | None = None
+    on_expired: ErrorHook | None = None
+    on_cancelled: ErrorHook | None = None
+
+    asked: Options = field(init=False)
+    """Those of them that `job.using(…)` can change for one job."""
+
+    def __post_init__(self) -> None:
+        asked = Options(
+            priority=self.priority,
+            queue=self.queue,
+            tags=self.tags,
+            retry=self.retry,
+            timeout=self.timeout,
+            keep=self.keep,
+        )
+        object.__setattr__(self, "asked", asked)
+
+    @property
+    def hooks(self) -> Hooks:
+        return Hooks(
+            self.on_start,
+            self.on_success,
+            self.on_failure,
+            self.on_dead,
+            self.on_lease_lost,
+            self.on_expired,
+            self.on_cancelled,
+        )
+
+    def policy(self, own_name: str) -> Policy:
+        """`own_name`: the function's or the machine's."""
+        return self.asked.policy(Policy(own_name if self.name is None else self.name, on_lost=self.on_lost))
+
+
+def read_options(options: Mapping[str, Any], taken: frozenset[str], decorator: str) -> KindOptions:
+    """What was given to a decorator that takes these. Python itself would refuse others in these words."""
+    unknown = sorted(options.keys() - taken)
+    if unknown:
+        raise TypeError(f"{decorator}() got an unexpected keyword argument {unknown[0]!r}")
+    return KindOptions(**options)
