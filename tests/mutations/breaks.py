@@ -393,7 +393,7 @@ BREAKS = (
     ),
     Break(
         "a settle does not ask whose run it is",
-        "storage/sql/settle.sql",
+        "storage/sql_parts/fence.sql",
         "     and run = (select runs from asked)[width_bucket(run, (select runs from asked))]\n",
         "",
         ("storage/test_settle.py",),

@@ -3,27 +3,20 @@
 import inspect
 import re
 from collections.abc import Iterator
-from importlib import import_module
-from pkgutil import iter_modules
 from typing import Any
 
 import psycopg
 import pytest
 from psycopg.pq import ExecStatus
 
-from holdfast import storage
 from holdfast.domain.ring import SEGMENTS
 from holdfast.postgres.migrations.runner import migrate
 from holdfast.postgres.schema import Schema
 from holdfast.postgres.statement import Statement, StatementFile
 from holdfast.storage.migrations import packaged
-from holdfast.storage.statements import FOLDER, KNOWN, part
+from storage.every_statement import KNOWN, NAMES
 from support.databases import a_copy
 
-for module in iter_modules(storage.__path__):
-    import_module(f"{storage.__name__}.{module.name}")
-
-NAMES = sorted(path.name.removesuffix(".sql") for path in FOLDER.iterdir())
 # A word of SQL as a schema's name: every mention must be quoted, those inside literals too.
 SCHEMAS = (Schema(), Schema("user"))
 
@@ -42,14 +35,7 @@ def connection(server_dsn: str, template: str) -> Iterator[psycopg.Connection[An
 def filled(file: StatementFile[Any]) -> StatementFile[Any]:
     """With the literals that the planner must know."""
     taken = "taken_2 as (delete from {schema}.ready_2 where ctid = any(array(select place from picked)))"
-    return file.filled(
-        segments=", ".join(map(str, SEGMENTS)),
-        segment="2",
-        taken=taken,
-        noticed=part("noticed"),
-        held=part("held_leases"),
-        parked=part("parked_kinds"),
-    )
+    return file.filled(segments=", ".join(map(str, SEGMENTS)), segment="2", taken=taken)
 
 
 _QUOTED = re.compile(r"\$(\w*)\$.*?\$\1\$", re.DOTALL)  # the body of a DO: sent as one statement

@@ -12,7 +12,7 @@ from holdfast.postgres.conversation import Conversation, ask
 from holdfast.postgres.schema import Schema
 from holdfast.postgres.statement import Statement
 from holdfast.storage.runs import Settled, Settlement, settle
-from holdfast.storage.statements import part, statement
+from holdfast.storage.statements import statement
 
 BATCH = 500
 
@@ -93,9 +93,7 @@ class TakenAway(NamedTuple):
 _PROMOTE = statement("promote", Promoted)
 _EXPIRE = statement("expire", Expiry)
 _NEXT_DUE = statement("next_due", NextDue, is_repeatable=True)
-_LOST_LEASES, _OVERDUE_LEASES = (
-    statement(name, HeldLease).filled(held=part("held_leases")) for name in ("lost_leases", "overdue_leases")
-)
+_LOST_LEASES, _OVERDUE_LEASES = (statement(name, HeldLease) for name in ("lost_leases", "overdue_leases"))
 _FOLD = statement("fold", Fold)
 _PRUNE = statement("prune", Pass)
 _PRUNE_COUNTERS = statement("prune_counters", int)

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from holdfast.domain.ring import SEGMENTS, Ring
 from holdfast.postgres.schema import Schema
 from holdfast.postgres.statement import Statement
-from holdfast.storage.statements import part, statement
+from holdfast.storage.statements import statement
 
 LEFTOVERS = 10_000
 CLOSED_FOR = timedelta(seconds=10)
@@ -27,7 +27,7 @@ _VERSION = statement("ring_version", int, is_repeatable=True)
 _TURN = statement("ring_turn", int)
 _CLOSE = statement("ring_close", int)
 _OPEN = statement("ring_open", int)
-_UNPARK = statement("unpark", int).filled(parked=part("parked_kinds"))
+_UNPARK = statement("unpark", int)
 _TRUNCATE = statement("ring_truncate", int)
 _GATHER = statement("ring_gather", int)
 _PARK = statement("park", int)

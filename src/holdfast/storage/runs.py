@@ -26,7 +26,7 @@ from holdfast.postgres.conversation import Conversation, ask
 from holdfast.postgres.schema import Schema
 from holdfast.postgres.statement import Statement
 from holdfast.storage.arrays import number_array, text_array
-from holdfast.storage.statements import bunched, part, statement
+from holdfast.storage.statements import bunched, statement
 from holdfast.storage.workers import lease_length
 
 TIMEOUT = timedelta(hours=1)
@@ -144,8 +144,8 @@ _LOOK_AT = {
     for closed in (None, *SEGMENTS)
 }
 _RENEW = statement("renew", Heartbeat, is_repeatable=True)
-_SETTLE_AND_NOTICE = statement("settle", Settled, is_repeatable=True).filled(noticed=part("noticed"))
-_SETTLE = statement("settle", Settled, is_repeatable=True).filled(noticed="")
+_SETTLE_AND_NOTICE = statement("settle", Settled, is_repeatable=True)
+_SETTLE = statement("settle", Settled, is_repeatable=True, without="noticed")
 _COMPLETE = bunched("complete", _completed, is_repeatable=True)
 _SAVE = statement("save", int, is_repeatable=True)
 _POSTPONE = statement("lease_postpone", int, is_repeatable=True)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from holdfast.postgres.schema import Schema
 from holdfast.postgres.statement import Statement
-from holdfast.storage.statements import part, statement
+from holdfast.storage.statements import statement
 
 
 class Unserved(NamedTuple):
@@ -35,7 +35,7 @@ class Coverage(NamedTuple):
     kinds: list[str]
 
 
-_UNSERVED = statement("unserved", Unserved, is_repeatable=True).filled(parked=part("parked_kinds"))
+_UNSERVED = statement("unserved", Unserved, is_repeatable=True)
 _KNOWN = statement("known_names", KnownNames, is_repeatable=True)
 _SERVICE_OF = statement("service_of", Coverage, is_repeatable=True)
 

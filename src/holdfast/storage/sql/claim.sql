@@ -44,7 +44,7 @@ with me as materialized (
   -- index on is_final be taken.
   select job from {schema}.ledger
    where job = any((select jobs from listed)::bigint[]) and is_final::int = 1
-     and outcome in ('succeeded', 'failed', 'cancelled', 'expired')
+     and outcome in ({final_outcomes})
 ), begun as materialized (
   -- The wide rows in one pass over their key, for the lease and for the answer.
   select id as job, nextval('{schema}.run') as run,

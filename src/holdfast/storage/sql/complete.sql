@@ -5,16 +5,11 @@
 with clock as materialized (
   select coalesce(%(now)s::timestamptz, statement_timestamp()) as now
 ), asked as materialized (
-  select %(workers)s::text::bigint[] as workers, %(jobs)s::text::bigint[] as jobs, %(runs)s::text::bigint[] as runs,
+  select {part asked_runs},
          %(results)s::text::text[] as results, %(flags)s::text::text[] as flags
 ), gone as (
-  -- Found by arrays, as in settle.
   delete from {schema}.lease
-   where worker = any((select workers from asked)::bigint[])
-     and job = any((select jobs from asked)::bigint[])
-     and run = (select runs from asked)[width_bucket(run, (select runs from asked))]
-     and job = (select jobs from asked)[width_bucket(run, (select runs from asked))]
-     and worker = (select workers from asked)[width_bucket(run, (select runs from asked))]
+   where {part fence}
   returning worker, job, run, attempt, ready_at, started_at, queue, kind, is_plain
 ), awaited as materialized (
   -- A flow may have gone to wait for a job while that ran.
@@ -42,43 +37,12 @@ with clock as materialized (
          worker, 'succeeded', attempt, true, queue, kind,
          flags[width_bucket(run, runs)], results[width_bucket(run, runs)]::jsonb
     from asked, clock, ended
-), freed as (
-  delete from {schema}.unique_key
-   where job = any(array(
-           select f.job
-             from forgettable f
-            cross join lateral (
-              select from {schema}.unique_key
-               where queue = f.queue and key = f.unique_key and job = f.job
-                 for update skip locked) k))
-), forgotten as (
-  delete from {schema}.job where id = any(array(select job from forgettable where keep = interval '0'))
-), unsaved as (
-  delete from {schema}.saved where job = any(array(select job from forgettable where keep = interval '0'))
-), woken as (
+), {part freed_and_forgotten jobs=forgettable}, woken as (
   insert into {schema}.wakeup (job, child) select parent, job from forgettable where parent is not null
   returning pg_notify('{schema_name}.wake', '')
-), counted as (
-  insert into {schema}.tally (minute, outcome, queue, kind, runs, run_time)
-  select date_trunc('minute', clock.now), 'succeeded', t.queue, t.kind, t.runs, t.run_time
-    from clock,
-         lateral (select queue, kind, count(*) as runs, sum(clock.now - least(greatest(started_at, timestamptz '1900-01-01 00:00:00Z'), clock.now)) as run_time
-                    from ended
-                   group by queue, kind) t
-)
+), {part counted runs=ended outcome='succeeded'}
 select array_agg(job) as jobs, array_agg(run) as runs, 'settled' as answer, 'succeeded' as outcome
   from ended
 having count(*) > 0
 union all
-select array[a.job], array[a.run],
-       case when exists (select from {schema}.ledger l where l.job = a.job and l.run = a.run
-                             and coalesce(l.error ->> 'code', '') not in ('lease_lost', 'stale_timeout'))
-            then 'already'
-            when a.run not in (select run from gone)
-             and exists (select from {schema}.lease l where l.worker = a.worker and l.job = a.job and l.run = a.run)
-            then 'moving'
-            else 'lost' end,
-       null
-  from asked, unnest(asked.workers, asked.jobs, asked.runs) as a (worker, job, run)
- where (select count(*) from ended) < cardinality(asked.runs)
-   and a.run not in (select run from ended)
+{part unsettled job=array[a.job] run=array[a.run]}

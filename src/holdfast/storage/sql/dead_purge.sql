@@ -29,29 +29,5 @@ with dead as materialized (
    where job in (select job from keys) or not exists (select from {schema}.unique_key k where k.job = d.job)
 ), out_of_dead as (
   delete from {schema}.dead d using old o where d.ctid = o.place
-), remembered as (
-  -- A plan outlives its job: what became of it goes along.
-  update {schema}.plan p
-     set outcome = f.outcome, attempts = f.attempt, error_code = f.error ->> 'code',
-         duration = f.finished_at - f.started_at, flag = f.flag, result = f.result
-    from old o
-   cross join lateral (
-     select origin ->> 'schedule' as schedule, origin ->> 'scope' as scope,
-            case when origin ->> 'plan_time' ~ '^\d{4}-\d\d-\d\dT' then (origin ->> 'plan_time')::timestamptz end as plan_time
-       from {schema}.job where id = o.job and origin is not null offset 0) j
-   cross join lateral (
-     select outcome, attempt, error, started_at, finished_at, flag, result
-       from {schema}.ledger where job = o.job and is_final offset 0) f
-   where p.schedule = j.schedule and p.plan_time = j.plan_time and p.scope = j.scope and p.job = o.job
-), out_of_ledger as (
-  delete from {schema}.ledger where job = any(array(select job from old))
-), out_of_keys as (
-  delete from {schema}.unique_key where job = any(array(select job from old))
-), out_of_saved as (
-  delete from {schema}.saved where job = any(array(select job from old))
-), out_of_checkpoint as (
-  delete from {schema}.checkpoint where job = any(array(select job from old))
-), out_of_job as (
-  delete from {schema}.job where id = any(array(select job from old))
-)
+), {part deleted_for_good}
 select count(*)::int from old

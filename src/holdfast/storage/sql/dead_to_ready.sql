@@ -28,10 +28,7 @@ with clock as materialized (
    where unique_key is not null
    order by queue, unique_key, job
   on conflict (queue, key) do update
-     set job = case when exists (select from {schema}.unique_key k where k.ctid = held.ctid)
-                     and (not exists (select from {schema}.job j where j.id = held.job)
-                          or exists (select from {schema}.ledger l where l.job = held.job and l.is_final))
-                    then excluded.job else held.job end
+     set job = {part job_that_keeps_the_key}
   returning held.job
 ), chosen as materialized (
   select * from locked where unique_key is null or job in (select job from held)

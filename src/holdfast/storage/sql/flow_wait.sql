@@ -79,7 +79,8 @@ with clock as materialized (
     left join events v on v.run = a.run and v.name = a.name
     left join bunches b on b.job = a.job and b.bunch = a.name and a.kind = 'call'
 ), parting as materialized (
-  select h.*, s.until, s.is_awaiting, s.error
+  select h.*, s.until, s.is_awaiting, s.error,
+         case when s.error is null then 'snoozed' else 'retried' end::{schema}.outcome as outcome
     from held h
    cross join lateral (
      select min(least(until, look_at)) as until, bool_or(kind in ('event', 'call')) as is_awaiting, bool_and(status = 'open') as is_open,
@@ -92,7 +93,7 @@ with clock as materialized (
   insert into {schema}.ledger
          (job, run, ready_at, started_at, finished_at, worker, outcome, attempt, is_final, queue, kind, error)
   select job, run, ready_at, started_at, clock.now, worker,
-         case when error is null then 'snoozed' else 'retried' end::{schema}.outcome, attempt, false, queue, kind, error::jsonb
+         outcome, attempt, false, queue, kind, error::jsonb
     from parting, clock
 ), later as (
   insert into {schema}.scheduled (job, run_at, deadline_at, attempt)
@@ -129,15 +130,7 @@ with clock as materialized (
      set is_done = excluded.is_done, written_at = excluded.written_at, until = excluded.until,
          failures = excluded.failures, value = excluded.value, error = excluded.error
    where not c.is_done or (c.job, c.name) in (select job, name from found where is_refused)
-), counted as (
-  insert into {schema}.tally (minute, outcome, queue, kind, runs, run_time)
-  select date_trunc('minute', clock.now), t.outcome, t.queue, t.kind, t.runs, t.run_time
-    from clock,
-         lateral (select case when error is null then 'snoozed' else 'retried' end::{schema}.outcome as outcome,
-                         queue, kind, count(*) as runs, sum(clock.now - least(greatest(started_at, timestamptz '1900-01-01 00:00:00Z'), clock.now)) as run_time
-                    from parting
-                   group by 1, 2, 3) t
-)
+), {part counted runs=parting outcome=outcome}
 select job, run, name,
        case when status = 'open' and run in (select run from parting) then 'waiting' else status end as status,
        coalesce(known, payload)::text as value

@@ -1,6 +1,6 @@
 -- Up to %(limit)s leases of workers that were marked lost, locked until the end of the transaction that settles them.
 -- Skips leases that another transaction is rescuing or settling. Leans on the primary key of lease.
--- Filled with sql_parts/held_leases.sql, which answers them.
+-- The part held_leases answers them.
 with picked as materialized (
   select l.place, l.worker, l.job, l.run, l.attempt, w.host, w.pid
     from {schema}.worker w
@@ -12,4 +12,4 @@ with picked as materialized (
    where w.lost_at is not null
    limit %(limit)s::int
 )
-{held}
+{part held_leases}

@@ -48,13 +48,7 @@ with clock as materialized (
    -- Locked so that it is the newest: it may have been changed while we waited for the lease.
    cross join lateral (select priority from {schema}.job where id = m.job for share) j
    where coalesce(m.delay, interval '0') <= interval '0'
-), counted as (
-  insert into {schema}.tally (minute, outcome, queue, kind, runs, run_time)
-  select date_trunc('minute', clock.now), 'snoozed', t.queue, t.kind, t.runs, t.run_time
-    from clock,
-         lateral (select queue, kind, count(*) as runs, sum(clock.now - started_at) as run_time
-                    from moving group by queue, kind) t
-)
+), {part counted runs=moving outcome='snoozed'}
 select a.run,
        case when h.run is null then 'lost' when h.is_to_end then 'stop' else 'moved' end as answer
   from asked a

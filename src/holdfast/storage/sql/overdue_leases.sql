@@ -1,7 +1,7 @@
 -- Up to %(limit)s leases that have outlived their timeout by %(grace)s although their worker is alive, or whose worker is
 -- gone, locked until the end of the transaction that settles them. Skips leases that another transaction is settling.
 -- Reads all leases: there are only as many as jobs that run, and an index would cost every claim.
--- Filled with sql_parts/held_leases.sql, which answers them.
+-- The part held_leases answers them.
 with picked as materialized (
   select ctid as place, worker, job, run, attempt,
          (select host from {schema}.worker w where w.id = lease.worker) as host,
@@ -13,4 +13,4 @@ with picked as materialized (
    limit %(limit)s::int
      for update skip locked
 )
-{held}
+{part held_leases}

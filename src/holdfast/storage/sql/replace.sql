@@ -17,12 +17,7 @@ with clock as materialized (
 ), in_ready as materialized (
   select r.segment, r.place
     from asked a
-   -- By the whole key: before Postgres 17 an array of priorities may become a filter over the whole queue.
-   cross join unnest('{0,1,2,3,4,5,6,7,8,9}'::smallint[]) as p (priority)
-   cross join lateral (
-     select segment, ctid as place from {schema}.ready
-      where queue = a.queue and priority = p.priority and job = a.job
-        for update skip locked) r
+   {part row_in_ready queue=a.queue}
 ), in_scheduled as materialized (
   select s.place
     from asked a

@@ -8,12 +8,7 @@ with asked as materialized (
   select r.segment, r.place
     from asked a
    cross join lateral (select queue from {schema}.job where id = a.job offset 0) j
-   -- By the whole key: before Postgres 17 an array of priorities may become a filter over the whole queue.
-   cross join unnest('{0,1,2,3,4,5,6,7,8,9}'::smallint[]) as p (priority)
-   cross join lateral (
-     select segment, ctid as place from {schema}.ready
-      where queue = j.queue and priority = p.priority and job = a.job
-        for update skip locked) r
+   {part row_in_ready queue=j.queue}
 ), in_scheduled as materialized (
   select s.place
     from asked a

@@ -7,24 +7,18 @@
 -- A cancel request turns retry, snooze and release into cancelled, and its reason is the error's message; a passed
 -- deadline turns them into expired.
 -- Keys that another transaction has locked are left behind: enqueue takes such a key over, and prune sweeps it.
--- Filled with sql_parts/noticed.sql for runs that no attempt settles: what hooks are to be told of leaves a notice.
+-- With the part noticed for runs that no attempt settles: what hooks are to be told of leaves a notice.
 -- The end of a flow's child leaves a wake-up for the flow, that of a flow with open calls one for these.
 with clock as materialized (
   select coalesce(%(now)s::timestamptz, statement_timestamp()) as now
 ), asked as materialized (
-  select %(workers)s::text::bigint[] as workers, %(jobs)s::text::bigint[] as jobs, %(runs)s::text::bigint[] as runs,
+  select {part asked_runs},
          %(outcomes)s::text::{schema}.outcome[] as outcomes, %(delays)s::interval[] as delays,
          %(errors)s::text::text[] as errors, %(results)s::text::text[] as results, %(flags)s::text::text[] as flags,
-         '{retried,snoozed,released}'::{schema}.outcome[] as unfinished
+         array[{continuing_outcomes}]::{schema}.outcome[] as unfinished
 ), gone as (
-  -- Found by arrays, not by a join: statistics of lease are always wrong, and there is no other way to plan this.
-  -- The third array is in order, so that the place of a run in it is found by halving.
   delete from {schema}.lease
-   where worker = any((select workers from asked)::bigint[])
-     and job = any((select jobs from asked)::bigint[])
-     and run = (select runs from asked)[width_bucket(run, (select runs from asked))]
-     and job = (select jobs from asked)[width_bucket(run, (select runs from asked))]
-     and worker = (select workers from asked)[width_bucket(run, (select runs from asked))]
+   where {part fence}
   returning worker, job, run, attempt, ready_at, started_at, cancel_requested_at, cancel_reason,
             width_bucket(run, (select runs from asked)) as place
 ), ended as materialized (
@@ -84,20 +78,7 @@ with clock as materialized (
   insert into {schema}.dead (job, run, died_at)
   select job, run, clock.now from clock, others where outcome = 'failed' and keep is distinct from interval '0'
   on conflict (job) do update set run = excluded.run, died_at = excluded.died_at
-), freed as (
-  delete from {schema}.unique_key
-   where job = any(array(
-           select f.job
-             from forgettable f
-            cross join lateral (
-              select from {schema}.unique_key
-               where queue = f.queue and key = f.unique_key and job = f.job
-                 for update skip locked) k))
-), forgotten as (
-  delete from {schema}.job where id = any(array(select job from forgettable where keep = interval '0'))
-), unsaved as (
-  delete from {schema}.saved where job = any(array(select job from forgettable where keep = interval '0'))
-), woken as (
+), {part freed_and_forgotten jobs=forgettable}, woken as (
   insert into {schema}.wakeup (job, child)
   select parent, job from forgettable where parent is not null
   union all
@@ -106,26 +87,8 @@ with clock as materialized (
    where o.outcome <> all((select unfinished from asked)::{schema}.outcome[])
      and exists (select from {schema}.checkpoint c where c.job = o.job and not c.is_done and c.child is not null offset 0)
   returning pg_notify('{schema_name}.wake', '')
-), counted as (
-  insert into {schema}.tally (minute, outcome, queue, kind, runs, run_time)
-  select date_trunc('minute', clock.now), t.outcome, t.queue, t.kind, t.runs, t.run_time
-    from clock,
-         lateral (select outcome, queue, kind, count(*) as runs, sum(clock.now - least(greatest(started_at, timestamptz '1900-01-01 00:00:00Z'), clock.now)) as run_time
-                    from ended
-                   group by outcome, queue, kind) t
-)
-{noticed}
+), {part counted runs=ended outcome=outcome}
+{part noticed}
 select job, run, 'settled' as answer, outcome::text from ended
 union all
-select a.job, a.run,
-       case when exists (select from {schema}.ledger l where l.job = a.job and l.run = a.run
-                             and coalesce(l.error ->> 'code', '') not in ('lease_lost', 'stale_timeout'))
-            then 'already'
-            when a.run not in (select run from gone)
-             and exists (select from {schema}.lease l where l.worker = a.worker and l.job = a.job and l.run = a.run)
-            then 'moving'
-            else 'lost' end,
-       null
-  from asked, unnest(asked.workers, asked.jobs, asked.runs) as a (worker, job, run)
- where (select count(*) from ended) < cardinality(asked.runs)
-   and a.run not in (select run from ended)
+{part unsettled job=a.job run=a.run}

@@ -3,7 +3,7 @@
 -- Rows are deleted and inserted again; locked ones are skipped. Answers how many were moved.
 with recursive clock as materialized (
   select coalesce(%(now)s::timestamptz, statement_timestamp()) as now
-), {parked}, claimable as materialized (
+), {part parked_kinds}, claimable as materialized (
   select p.queue, p.kind
     from parked p, clock
    where exists (

@@ -14,7 +14,7 @@ with recursive clock as materialized (
   select n.queue
     from waiting w
    cross join lateral (select queue from {schema}.ready where queue > w.queue order by queue limit 1) n
-), {parked}, pairs as materialized (
+), {part parked_kinds}, pairs as materialized (
   select f.queue, f.kind
     from (select queue from waiting limit 200) w
    cross join unnest('{0,1,2,3,4,5,6,7,8,9}'::smallint[]) as level (priority)

@@ -8,7 +8,7 @@
          coalesce(f.is_over, false) as is_over, coalesce(f.is_there, false) as is_there
     from picked p
    cross join lateral (
-     select bool_or(is_final and outcome in ('succeeded', 'failed', 'cancelled', 'expired')) as is_over,
+     select bool_or(is_final and outcome in ({final_outcomes})) as is_over,
             bool_or(run = p.run) as is_there
        from {schema}.ledger where job = p.job) f
 ), swept as (
