@@ -33,8 +33,8 @@ def test_a_part_opens_with_its_contract(path: Traversable) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_nothing_is_left_to_be_filled_in(name: str) -> None:
-    """A brace that no mechanism knows, such as `{prat counted}`, would reach the server as it is. One that follows
-    a quote is an array or a path of JSON.
+    """A brace that no mechanism knows, such as `{prat counted}`, would reach the server as it is. One that
+    follows a quote is an array or a path of JSON.
     """
     text = KNOWN[name].text(Schema("jobs"))
     assert set(re.findall(r"(?<!')\{([A-Za-z_][^}]*)\}", text)) <= LITERALS

@@ -85,7 +85,7 @@ def test_the_outcomes_of_a_statement_are_those_of_python(name: str, outcomes: fr
 
 
 def test_every_state_and_every_outcome_is_documented() -> None:
-    [states] = re.findall(r"^States: .*$", (_DOCS / "app.md").read_text("utf-8"), re.MULTILINE)
+    [states] = re.findall(r"^States: .*(?:\n.+)*", (_DOCS / "app.md").read_text("utf-8"), re.MULTILINE)
     assert set(re.findall(r"`(\w+)`", states)) == set(JOB_STATES)
     outcomes = re.findall(
         r"^\| `outcome` \| (.*) \|$", (_DOCS / "tables.md").read_text("utf-8"), re.MULTILINE
