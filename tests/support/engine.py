@@ -83,6 +83,7 @@ class Engine:
         limit: int = 10,
         closed: int | None = None,
         after: tuple[int, int] | None = None,
+        is_quick: bool = False,
     ) -> list[runs.ClaimRow]:
         """The jobs that were claimed, without the row that only tells of the ring."""
         rows = self.run(
@@ -94,6 +95,7 @@ class Engine:
                 limit=limit,
                 closed=closed,
                 after=after,
+                is_quick=is_quick,
                 now=self.now,
             )
         )

@@ -12,7 +12,7 @@ from holdfast.domain.job import NewJob, Policy
 from holdfast.postgres.database import Database
 from holdfast.storage.jobs import enqueue
 from holdfast.storage.runs import ClaimRow
-from holdfast.worker import fetcher as fetching_of
+from holdfast.worker import claim_starts
 from holdfast.worker.fetcher import Fetcher
 from holdfast.worker.lease import Lease
 from holdfast.worker.slots import Slots
@@ -108,7 +108,7 @@ URGENT = Policy("mail", priority=0)
 async def test_many_jobs_are_claimed_one_behind_the_other_for_a_moment(
     dsn: str, patience: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fetching_of, "_ON_FOR_SECONDS", patience)
+    monkeypatch.setattr(claim_starts, "_BEHIND_FOR_SECONDS", patience)
     begun = Begun()
     with Engine.on(dsn, now=None) as engine:
         engine.run(enqueue(SCHEMA, [NewJob(Policy("mail"))] * 200, notify=False))
@@ -128,7 +128,7 @@ async def test_many_jobs_are_claimed_one_behind_the_other_for_a_moment(
 
 
 async def test_a_wake_up_leads_back_to_the_most_urgent_job(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fetching_of, "_ON_FOR_SECONDS", 60.0)
+    monkeypatch.setattr(claim_starts, "_BEHIND_FOR_SECONDS", 60.0)
     begun = Begun()
     with Engine.on(dsn, now=None) as engine:
         engine.run(enqueue(SCHEMA, [NewJob(Policy("mail"))] * 500, notify=False))
@@ -153,3 +153,61 @@ async def test_a_wake_up_leads_back_to_the_most_urgent_job(dsn: str, monkeypatch
             await fetcher.once()
             await asyncio.sleep(0)
             assert later in begun.jobs[400:502]
+
+
+@pytest.mark.parametrize("patience", [60.0, 0.0])
+async def test_small_full_claims_go_on_behind_each_other_from_the_second_on(
+    dsn: str, patience: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(claim_starts, "_BEHIND_FOR_SECONDS", patience)
+    begun = Begun()
+    with Engine.on(dsn, now=None) as engine:
+        jobs = [engine.enqueue() for _ in range(20)]
+        async with fetching(dsn, engine, begun, slots=8) as (fetcher, slots):
+            urgent = []
+            for _ in range(4):
+                assert await fetcher.once()
+                urgent.append(engine.enqueue(URGENT))
+                slots.take("default", -4)
+            await asyncio.sleep(0)
+            # The third goes on behind the second, past what came before that.
+            by_patience = {60.0: [*jobs[:4], urgent[0], *jobs[4:15]], 0.0: [*jobs[:4], urgent[0]]}
+            assert begun.jobs[: len(by_patience[patience])] == by_patience[patience]
+            assert (urgent[1] in begun.jobs) == (not patience)
+            for _ in range(5):
+                await fetcher.once()
+                await asyncio.sleep(0)
+                slots.take("default", -4)
+    assert set(urgent) < set(begun.jobs)
+
+
+async def test_after_one_small_full_claim_the_next_begins_at_the_front(
+    dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The usual end of a lone job's claim: it must not cost a claim more than it has to."""
+    monkeypatch.setattr(claim_starts, "_BEHIND_FOR_SECONDS", 60.0)
+    begun = Begun()
+    with Engine.on(dsn, now=None) as engine:
+        engine.enqueue()
+        async with fetching(dsn, engine, begun, slots=2) as (fetcher, _):
+            assert await fetcher.once()
+            assert not await fetcher.once(), "it was asked twice about nothing"
+
+
+async def test_a_job_whose_claim_was_rolled_back_is_found_before_the_fetcher_sleeps(
+    dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(claim_starts, "_QUICK_FOR_SECONDS", 60.0)
+    begun = Begun()
+    with Engine.on(dsn, now=None) as engine, Engine.on(dsn, now=None) as other:
+        jobs = [engine.enqueue() for _ in range(9)]
+        async with fetching(dsn, engine, begun, slots=4) as (fetcher, slots):
+            for _ in range(2):
+                assert await fetcher.once()
+                slots.take("default", -2)
+            with other.connection.transaction(force_rollback=True):
+                assert [row.job for row in other.claim(other.worker(), limit=1)] == jobs[4:5]
+            while await fetcher.once():
+                await asyncio.sleep(0)
+                slots.take("default", -slots.used)
+    assert begun.jobs == [*jobs[:4], *jobs[5:], jobs[4]]

@@ -160,10 +160,11 @@ def claim(
     limit: int,
     closed: int | None = None,
     after: tuple[int, int] | None = None,
+    is_quick: bool = False,
     now: datetime | None = None,
 ) -> Statement[ClaimRow]:
     """Take up to `limit` jobs. `closed` is the segment that the last answer said to leave out; `after` are
-    priority and id of a job: only those behind it.
+    priority and id of a job: only those behind it. `is_quick`: without jobs whose rows were ever locked.
     """
     after_priority, after_job = after or (None, None)
     return _CLAIM_FROM.get(closed, _CLAIM_FROM[None]).with_params(
@@ -174,6 +175,7 @@ def claim(
         limit=limit,
         after_priority=after_priority,
         after_job=after_job,
+        is_quick=is_quick,
         timeout=TIMEOUT,
         now=now,
     )

@@ -5,35 +5,22 @@ import logging
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from time import monotonic
-from typing import NamedTuple
 
 from holdfast.errors import DatabaseError
 from holdfast.postgres.database import Database
 from holdfast.postgres.failure_log import FailureLog
 from holdfast.postgres.schema import Schema
 from holdfast.storage.runs import ClaimRow, claim, look
-from holdfast.worker.kinds_to_claim import ClaimRequest, KindsToClaim, rest_after
+from holdfast.worker.claim_starts import ClaimStarts
+from holdfast.worker.kinds_to_claim import ClaimRequest, KindsToClaim
 from holdfast.worker.lease import Lease
 from holdfast.worker.processes.places import Places
 from holdfast.worker.service import Alarm
 from holdfast.worker.slots import Slots
 
 BATCH = 500
-_MANY = 100
-_ON_FOR_SECONDS = 0.02
 
 _log = logging.getLogger("holdfast.worker")
-
-
-class Reached(NamedTuple):
-    """How far a claim of many jobs has come. The next claim goes on behind it, so that it need not skip the
-    rows that were just taken; but only for a short time and not after a wake-up, since a more urgent job may
-    have come.
-    """
-
-    priority: int
-    job: int
-    until: float
 
 
 class Fetcher:
@@ -68,7 +55,7 @@ class Fetcher:
         self._promising: dict[str, None] = dict.fromkeys(slots.queues)
         self._closed: int | None = None
         self._is_resting = False
-        self._reached: dict[tuple[str, bool], Reached] = {}
+        self._starts = ClaimStarts()
         self._asked_at: float | None = None
         self._answered_at: float | None = None
         self._busy = asyncio.Lock()
@@ -89,15 +76,13 @@ class Fetcher:
 
     def wake(self, queue: str | None = None) -> None:
         """A job may be ready in this queue, or with None in any queue."""
-        if queue is None:
-            self._promising.update(dict.fromkeys(self._slots.queues))
-            self._reached = {key: reached for key, reached in self._reached.items() if not key[1]}
-        elif queue in self._slots.queues:
-            self._promising[queue] = None
-            self._reached.pop((queue, True), None)
-        else:
-            return
-        self._alarm.ring()
+        queues = self._slots.queues
+        woken = queues if queue is None else (queue,) if queue in queues else ()
+        for each in woken:
+            self._promising[each] = None
+            self._starts.wake(each)
+        if woken:
+            self._alarm.ring()
 
     def slot_freed(self) -> None:
         if self._promising:
@@ -139,10 +124,7 @@ class Fetcher:
 
     async def _claim(self, lease: Lease, queue: str, asking: ClaimRequest) -> bool:
         asked_at = self._asked_at = monotonic()
-        # How far a claim came without some kinds says nothing about these kinds.
-        behind = self._reached.pop((queue, asking.is_whole), None)
-        if behind and behind.until < asked_at:
-            behind = None
+        start = self._starts.take(queue, asking, asked_at)
         try:
             rows = await self._database.run(
                 claim(
@@ -152,7 +134,8 @@ class Fetcher:
                     kinds=asking.kinds,
                     limit=asking.limit,
                     closed=self._closed,
-                    after=behind and (behind.priority, behind.job),
+                    after=start.after,
+                    is_quick=start.is_quick,
                 )
             )
             jobs = [row for row in rows if row.job is not None]
@@ -168,10 +151,12 @@ class Fetcher:
         self._failures.worked()
         now = monotonic()
         is_more = self._kinds.answered(queue, asking, jobs, took=now - asked_at, now=now)
-        if is_full and self._goes_on_behind(queue, asking):
-            until = behind.until if behind else self._on_until(asking, asked_at, now)
-            self._reached[queue, asking.is_whole] = Reached(jobs[-1].priority, jobs[-1].job or 0, until)
-        if is_more or behind or self._closed != rows[0].closed:
+        if is_full:
+            is_woken = queue in self._promising
+            self._starts.came_back_full(
+                queue, asking, start, jobs[-1], is_woken=is_woken, asked_at=asked_at, now=now
+            )
+        if is_more or start.is_quick or self._closed != rows[0].closed:
             self._promising[queue] = None
         if rest := not is_more and self._kinds.rest(queue, now):
             self._loop.call_later(rest, self._promise, queue)
@@ -179,16 +164,7 @@ class Fetcher:
         self._on_claimed(len(jobs))
         if jobs and not is_full:
             await asyncio.sleep(0)  # there is no more to claim: let these begin first
-        return bool(jobs or behind or is_more)
-
-    def _goes_on_behind(self, queue: str, asking: ClaimRequest) -> bool:
-        return not asking.is_whole or (asking.limit >= _MANY and queue not in self._promising)
-
-    @staticmethod
-    def _on_until(asking: ClaimRequest, asked_at: float, now: float) -> float:
-        """Longer after a claim that had to skip much, since the next one would have to skip it again."""
-        until = asked_at + _ON_FOR_SECONDS
-        return until if asking.is_whole else max(until, now + rest_after(now - asked_at))
+        return bool(jobs or start.is_quick or is_more)
 
     def _promise(self, queue: str) -> None:
         self._promising[queue] = None
