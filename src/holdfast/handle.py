@@ -64,18 +64,18 @@ class Handle(LightValue, Generic[R], frozen=True, gc=True):
         return f"<Handle of job {self.id}>"
 
     async def status(self) -> JobStatus:
-        return _status(self.id, await self._app.run(find(self._app.schema, self.id)))
+        return _status(self.id, await self._app.run(self._question()))
 
     def status_sync(self) -> JobStatus:
-        return _status(self.id, self._app.run_sync(find(self._app.schema, self.id)))
+        return _status(self.id, self._app.run_sync(self._question()))
 
     async def result(self, timeout: str | timedelta | None = None) -> R:  # noqa: ASYNC109  # a length, not a scope
         """Wait until the job has ended, and return its result. Raises JobEnded if it failed, was cancelled or
         expired, and ResultTimeout if it has not ended in time.
         """
-        limit, found = _limit(timeout), list[Found]()
+        limit, question, found = _limit(timeout), self._question(), list[Found]()
         for wait in _waits(limit):
-            found = await self._app.run(find(self._app.schema, self.id))
+            found = await self._app.run(question)
             if _is_over(self.id, found):
                 return self._value(found[0])
             await asyncio.sleep(wait)
@@ -87,9 +87,9 @@ class Handle(LightValue, Generic[R], frozen=True, gc=True):
     def result_sync(self, timeout: str | timedelta | None = None) -> R:
         """The same, blocking. Not for coroutines: the job may need the event loop that this would block."""
         _refuse_on_a_loop()
-        limit, found = _limit(timeout), list[Found]()
+        limit, question, found = _limit(timeout), self._question(), list[Found]()
         for wait in _waits(limit):
-            found = self._app.run_sync(find(self._app.schema, self.id))
+            found = self._app.run_sync(question)
             if _is_over(self.id, found):
                 return self._value(found[0])
             time.sleep(wait)
@@ -104,6 +104,9 @@ class Handle(LightValue, Generic[R], frozen=True, gc=True):
 
     def cancel_sync(self, reason: str = "cancelled on request", *, conn: object = None) -> str:
         return self._app.cancel_sync([self.id], reason=reason, conn=conn)[self.id]
+
+    def _question(self) -> Statement[Found]:
+        return find(self._app.schema, self.id)
 
     def _service_of(self, found: Found) -> Statement[Coverage]:
         return service_of(self._app.schema, queue=found.queue, kind=found.kind)

@@ -193,6 +193,8 @@ def job_columns(jobs: Sequence[NewJob]) -> dict[str, object]:
 
 def _are_alike(jobs: Sequence[NewJob]) -> bool:
     """Whether they are due now and differ only in their args: most jobs share one of a few policy objects."""
+    if len(jobs) == 1:
+        return jobs[0].is_plain
     return bool(jobs) and all(job.policy is jobs[0].policy and job.is_plain for job in jobs)
 
 
