@@ -1,6 +1,8 @@
-"""The error tree: one root, and a class for each reaction that a caller may have.
+"""The error tree: one root, and a class for each reaction that a caller may have. The tree says who reacts;
+the classes below have its order. docs/reference/errors.md says when each is raised and what to do.
 
 HoldfastError
+│  the author of the call mends it; nothing was written:
 ├── InvalidInput                 the call is wrong; nothing was written
 │   ├── InvalidConnectionString  no DSN can be read from this text
 │   │   └── UnsupportedScheme    a URL of another database
@@ -11,6 +13,7 @@ HoldfastError
 │   ├── UnstorableType           a parameter or result of a type that JSON cannot carry
 │   ├── StepNameTaken            a flow used the name of a step twice in one run
 │   └── DatabaseClosed           used before it was opened, or after it was closed
+│  the caller tries again, or asks the operator of the database:
 ├── DatabaseError                Postgres refused, or did not answer
 │   ├── ConnectionFailed         no connection could be made
 │   ├── ConnectionLost           cut while a statement was under way: its outcome is unknown
@@ -19,24 +22,27 @@ HoldfastError
 │   ├── ServerUnable             the server cannot do it now: cancelled, read-only, full; may be tried again
 │   └── StatementFailed          Postgres refused the statement; trying again will not help
 │       └── DataRefused          for a value in it, which no server would take
+│  the caller or an operator looks at the job, flow, queue or schedule that it names:
 ├── DuplicateJob                 an active job holds the unique key
-├── Undecodable                  what is stored does not fit this version of the code
 ├── JobNotFound                  there is no such job (any more)
 ├── JobEnded                     the job whose result is wanted failed, was cancelled or expired
 │   └── ChildFailed              the same, of a job that a flow has waited for
 ├── ResultTimeout                the job whose result is wanted has not ended in time
-├── StepFailed                   a step of a flow failed for good
+├── Undecodable                  what is stored does not fit this version of the code
 ├── StepNotFound                 a flow has done no step of that name
 ├── NotAFlow                     the job is a plain one: operate it as a job
 ├── FlowNotFailed                only a flow that has failed can be resumed or retried
-├── EventTimeout                 the event that a flow waited for did not come in time
-├── FlowDiverged                 a flow takes another path than the one that was recorded
 ├── QueueNotFound                no job, setting, schedule or worker knows a queue of that name
 ├── ScheduleNotFound             there is no schedule of that name, or no such scope of it
 ├── ScheduleConflict             the name belongs to a schedule of the other sort: declared, or stored
+│  the handler or flow that runs meets it, or its attempt ends with it:
+├── StepFailed                   a step of a flow failed for good
+├── EventTimeout                 the event that a flow waited for did not come in time
+├── FlowDiverged                 a flow takes another path than the one that was recorded
 ├── LeaseLost                    this run was taken away: nothing of it can be written any more
 ├── TransactionEnded             a block that commits by itself was left in another transaction than its own
 ├── ProcessDied                  the child process of an attempt ended before its handler did
+│  the operator migrates, upgrades or grants a right:
 ├── SchemaError                  code and database do not fit
 │   ├── ServerTooOld             this version of Postgres is older than the oldest that is served
 │   ├── SchemaOutdated           the database is behind: run "holdfast migrate"
@@ -46,6 +52,7 @@ HoldfastError
 │   ├── MigrationFailed          a migration was rolled back
 │   ├── MigrationBlocked         its locks were not free in time; may be tried again
 │   └── MissingPrivilege         this role may not do that to the schema; a StatementFailed too
+│  the owner of the machine makes room for the private server:
 └── EmbeddedError                the private Postgres cannot run
     ├── BinariesNotFound         no Postgres for this platform
     ├── DataDirectoryError       the data directory cannot be used
@@ -70,18 +77,6 @@ if TYPE_CHECKING:
 
 class HoldfastError(Exception):
     """The root of everything that Holdfast raises on purpose."""
-
-
-class HoldfastWarning(UserWarning):
-    """It works, but probably not as you meant it. Shown once for each line that it comes from."""
-
-
-class OutsideTransaction(HoldfastWarning):
-    """A job or an event was written without `conn` inside a block that commits."""
-
-
-class BlocksEventLoop(HoldfastWarning):
-    """A verb that ends in _sync was called in a thread whose event loop runs."""
 
 
 class InvalidInput(HoldfastError, ValueError):
@@ -138,6 +133,15 @@ class UnstorableType(InvalidInput):
         self.function, self.parameter, self.problem = function, parameter, problem
         place = f"what {function}() returns" if parameter == "return" else f"{function}({parameter})"
         super().__init__(f"{place}: {problem}")
+
+
+class StepNameTaken(InvalidInput):
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(
+            f'two steps of this flow are called "{name}": a step is known by its name, so give each its own, '
+            "or in a loop a key=…"
+        )
 
 
 class DatabaseClosed(InvalidInput):
@@ -247,25 +251,12 @@ class ResultTimeout(HoldfastError, TimeoutError):
         super().__init__(f"job {job} has not ended within {waited}: {situation}")
 
 
-class StepNameTaken(InvalidInput):
-    def __init__(self, name: str) -> None:
-        self.name = name
-        super().__init__(
-            f'two steps of this flow are called "{name}": a step is known by its name, so give each its own, '
-            "or in a loop a key=…"
-        )
+class Undecodable(HoldfastError):
+    """What is stored does not fit this version of the code. `text` is what is stored, in full."""
 
-
-class StepFailed(HoldfastError):
-    """A step failed, and its retries are used up. `error` is what is kept of it: code, type, message."""
-
-    is_kept = False
-    """Whether it is the step's end, whatever the flow does; else the flow's next attempt runs it again."""
-
-    def __init__(self, step: str, error: Mapping[str, object]) -> None:
-        self.step, self.error = step, dict(error)
-        reason = ": ".join(str(error[name]) for name in ("type", "message") if error.get(name))
-        super().__init__(f'step "{step}" failed ({reason or "for no known reason"})')
+    def __init__(self, message: str, *, text: str) -> None:
+        self.text = text
+        super().__init__(message)
 
 
 class StepNotFound(HoldfastError, LookupError):
@@ -290,35 +281,6 @@ class FlowNotFailed(HoldfastError):
     def __init__(self, flow: int, state: "JobState") -> None:
         self.flow, self.state = flow, state
         super().__init__(f"flow {flow} is {state}: only one that has failed can be resumed or retried")
-
-
-class EventTimeout(HoldfastError, TimeoutError):
-    def __init__(self, event: str) -> None:
-        self.event = event
-        super().__init__(f'event "{event}" has not come in time')
-
-
-class FlowDiverged(HoldfastError):
-    """Parked for an operator: the code was changed, or it decides by something that was not recorded."""
-
-    def __init__(
-        self, problem: str, *, recorded: Sequence[str], taken: Sequence[str], advice: str | None = None
-    ) -> None:
-        self.problem, self.recorded, self.taken = problem, list(recorded), list(taken)
-        advice = advice or (
-            "Let a flow decide only by its arguments and by what its steps gave; for flows under way, keep "
-            "the old path behind flow.version(…)"
-        )
-        super().__init__(
-            f"this run takes another path than the one recorded: {problem}. "
-            f"Recorded: {_path(self.recorded)}. Taken: {_path(self.taken)}. {advice}"
-        )
-
-
-def _path(names: list[str]) -> str:
-    """Both ends of it, if it is long: the error has to fit into a row."""
-    shown = names if len(names) <= 20 else [*names[:5], "…", *names[-14:]]  # noqa: PLR2004  # see above
-    return " → ".join(shown) or "nothing"
 
 
 class QueueNotFound(HoldfastError, LookupError):
@@ -346,6 +308,41 @@ class ScheduleConflict(HoldfastError):
             f'schedule "{name}" is declared in code: change it there, or choose another name'
             if is_declared
             else f'a stored schedule is called "{name}": give the declaration another name=…, or delete it'
+        )
+
+
+class StepFailed(HoldfastError):
+    """A step failed, and its retries are used up. `error` is what is kept of it: code, type, message."""
+
+    is_kept = False
+    """Whether it is the step's end, whatever the flow does; else the flow's next attempt runs it again."""
+
+    def __init__(self, step: str, error: Mapping[str, object]) -> None:
+        self.step, self.error = step, dict(error)
+        reason = ": ".join(str(error[name]) for name in ("type", "message") if error.get(name))
+        super().__init__(f'step "{step}" failed ({reason or "for no known reason"})')
+
+
+class EventTimeout(HoldfastError, TimeoutError):
+    def __init__(self, event: str) -> None:
+        self.event = event
+        super().__init__(f'event "{event}" has not come in time')
+
+
+class FlowDiverged(HoldfastError):
+    """Parked for an operator: the code was changed, or it decides by something that was not recorded."""
+
+    def __init__(
+        self, problem: str, *, recorded: Sequence[str], taken: Sequence[str], advice: str | None = None
+    ) -> None:
+        self.problem, self.recorded, self.taken = problem, list(recorded), list(taken)
+        advice = advice or (
+            "Let a flow decide only by its arguments and by what its steps gave; for flows under way, keep "
+            "the old path behind flow.version(…)"
+        )
+        super().__init__(
+            f"this run takes another path than the one recorded: {problem}. "
+            f"Recorded: {_path(self.recorded)}. Taken: {_path(self.taken)}. {advice}"
         )
 
 
@@ -385,14 +382,6 @@ class ProcessDied(HoldfastError):
         if self.signal == Signals.SIGKILL:
             how += ", such as by the kernel when memory runs out"
         super().__init__(f"its process {how} before the handler had ended")
-
-
-class Undecodable(HoldfastError):
-    """What is stored does not fit this version of the code. `text` is what is stored, in full."""
-
-    def __init__(self, message: str, *, text: str) -> None:
-        self.text = text
-        super().__init__(message)
 
 
 class SchemaError(HoldfastError):
@@ -520,3 +509,21 @@ class ServerStartFailed(EmbeddedError):
     def __init__(self, directory: str, *, log_tail: str) -> None:
         self.directory, self.log_tail = directory, log_tail
         super().__init__(f"Postgres did not start in {directory}; its log ends with:\n{log_tail}")
+
+
+class HoldfastWarning(UserWarning):
+    """It works, but probably not as you meant it. Shown once for each line that it comes from."""
+
+
+class OutsideTransaction(HoldfastWarning):
+    """A job or an event was written without `conn` inside a block that commits."""
+
+
+class BlocksEventLoop(HoldfastWarning):
+    """A verb that ends in _sync was called in a thread whose event loop runs."""
+
+
+def _path(names: list[str]) -> str:
+    """Both ends of it, if it is long: the error has to fit into a row."""
+    shown = names if len(names) <= 20 else [*names[:5], "…", *names[-14:]]  # noqa: PLR2004  # see above
+    return " → ".join(shown) or "nothing"

@@ -61,3 +61,9 @@ def test_the_tree_in_the_module_has_every_error_below_its_parent() -> None:
 def test_the_example_runs(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOLDFAST_DSN", dsn)
     run_page(PAGE, monkeypatch)
+
+
+def test_the_module_has_the_order_of_its_tree() -> None:
+    _, _, tree = (errors.__doc__ or "").partition("\n\n")
+    names = re.findall(r"^[│├└─ ]*([A-Z]\w+)(?: |$)", tree, re.MULTILINE)
+    assert names == [*CLASSES]
