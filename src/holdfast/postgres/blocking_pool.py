@@ -75,7 +75,7 @@ class BlockingPool:
 
     def silent_since(self, since: float) -> None:  # noqa: ARG002  # what began before then is over soonest
         """The watchdog's next tick cuts what waits for long enough; what is idle now is not lent again."""
-        self.core.distrust()
+        self.core.trust.distrust()
         self._watchdog.hasten(CHECK_SECONDS)
 
     @contextmanager
@@ -99,7 +99,7 @@ class BlockingPool:
                 cursor.execute(text, params, binary=bool(params))
                 return _taken_from(cursor)
             except psycopg.Error as error:
-                reason = self.core.failed(connection, error, seconds if bound.was_reached else None)
+                reason = self.core.trust.failed(connection, error, seconds if bound.was_reached else None)
                 if bound.was_reached:
                     self._availability.fell_silent(sent_at)
                 raise reason from error.__cause__

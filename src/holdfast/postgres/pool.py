@@ -67,7 +67,7 @@ class Pool:
         """
 
         def cut() -> None:
-            now = self.core.distrust()
+            now = self.core.trust.distrust()
             self._patience.cut_older_than(since)
             # What was sent a little later has the same patience, and no more.
             self._loop.call_later(CHECK_SECONDS, self._patience.cut_older_than, now)
@@ -103,7 +103,7 @@ class Pool:
             except psycopg.Error as error:
                 cancellation.raise_if_lost(error)
                 silent_for = self._reply_seconds if bound.was_reached else None
-                raise self.core.failed(connection, error, silent_for) from error.__cause__
+                raise self.core.trust.failed(connection, error, silent_for) from error.__cause__
 
     async def roll_back(self, connection: PooledConnection) -> None:
         await hold(self.core.roll_back(connection), self._carry_out)

@@ -24,19 +24,15 @@ from psycopg.pq import TransactionStatus
 from holdfast.domain.backoff import Exponential
 from holdfast.errors import ConnectionFailed, DatabaseClosed, PoolTimeout, StatementFailed
 from holdfast.postgres.connection_target import ConnectionTarget
+from holdfast.postgres.connection_trust import ConnectionTrust
 from holdfast.postgres.pool_steps import Ask, Connect, Queue, RollBack, Sleep, Waiter, Work
 from holdfast.postgres.pooled_connection import Pooled
 from holdfast.postgres.read_only import is_read_only
 from holdfast.postgres.session_settings import SessionSettings
-from holdfast.postgres.sqlstate import meaning
 from holdfast.postgres.translate import NoReply, one_line
 
 logger = logging.getLogger("holdfast.postgres")
 
-_TRUSTED_SECONDS: Final = 20.0
-"""For so long an idle connection is believed to work if its socket says nothing else: asking before every
-statement would cost as much as most statements.
-"""
 _RECONNECT: Final = Exponential(timedelta(milliseconds=100), cap=timedelta(seconds=1))
 
 C = TypeVar("C", bound=Pooled)
@@ -55,6 +51,7 @@ class PoolCore(Generic[C]):
         self._settings = target.settings
         self._session = session
         self._availability = target.availability
+        self.trust = ConnectionTrust(target.availability)
         self._call_tender = call_tender
         self._closed_text = closed
         # Reentrant: the garbage collector may close a forgotten pool in the middle of anything.
@@ -65,7 +62,6 @@ class PoolCore(Generic[C]):
         self._size = 0
         self._opening = 0
         self._failures = 0
-        self._distrusted_until = float("-inf")
         self._sweep_at = monotonic() + self._period
         self.is_closed = False
 
@@ -88,7 +84,7 @@ class PoolCore(Generic[C]):
     def take_at_once(self) -> C | None:
         """The connection that was used last, if it needs no question before it is lent."""
         with self._lock:
-            if self._idle and self._is_surely_fit(self._idle[-1]):
+            if self._idle and self.trust.is_surely_fit(self._idle[-1]):
                 return self._idle.pop()
         return None
 
@@ -180,23 +176,7 @@ class PoolCore(Generic[C]):
             waiter.wake()
         self._call_tender()
 
-    # What is known about connections and the server.
-
-    def distrust(self) -> float:
-        """Lend no connection that was opened before now. Answers with that moment."""
-        self._distrusted_until = monotonic()
-        return self._distrusted_until
-
-    def failed(self, connection: C, error: psycopg.Error, silent_for: float | None) -> psycopg.Error:
-        """Note that something that was sent failed. Answers with the error to raise. `silent_for` is the
-        bound after which the connection was cut.
-        """
-        reason = error if silent_for is None else NoReply(silent_for, "reply_timeout")
-        failure = meaning(error)
-        if failure.is_session_over:
-            connection.pgconn.finish()
-            self._note(connection, reason, is_general=silent_for is not None or failure.is_wrong_server)
-        return reason
+    # Ending transactions.
 
     def why_not_commit(self, connection: C) -> StatementFailed | None:
         """Why a transaction can only be rolled back, or None. The server answers the COMMIT of a failed
@@ -217,7 +197,7 @@ class PoolCore(Generic[C]):
             connection.pgconn.finish()
         if is_read_only(connection):
             connection.pgconn.finish()
-            self.distrust()
+            self.trust.distrust()
 
     def _open_one(self) -> Work[None]:
         """Make the connection that `_reserve` made room for, or wait a while before the next try."""
@@ -255,37 +235,16 @@ class PoolCore(Generic[C]):
         return is_fit
 
     def _is_fit(self, connection: C) -> Work[bool]:
-        if self._is_surely_fit(connection):
+        if self.trust.is_surely_fit(connection):
             return True
-        if self._is_over(connection, monotonic()):
+        if self.trust.is_over(connection, monotonic()):
             return False
         try:
             yield Ask(connection)
         except psycopg.Error as error:
-            self._note(connection, error, is_general=isinstance(error, NoReply))
+            self.trust.note(connection, error, is_general=isinstance(error, NoReply))
             return False
         return True
-
-    def _is_over(self, connection: C, now: float) -> bool:
-        life = connection.life
-        return now >= life.expires_at or life.opened_at <= self._distrusted_until or connection.closed
-
-    def _is_surely_fit(self, connection: C) -> bool:
-        """Known without asking. The socket is looked at last: a closed connection has none of its own."""
-        now = monotonic()
-        is_fresh = now - connection.life.used_at < _TRUSTED_SECONDS
-        return is_fresh and not self._is_over(connection, now) and not connection.probe.is_readable()
-
-    def _note(self, connection: C, error: psycopg.Error, *, is_general: bool) -> None:
-        """A connection turned out to be of no use.
-
-        If it fell silent, others of its age most likely did, and finding out would take as long again for
-        each. A session that the server ended by its own rules is no loss worth a line in the log.
-        """
-        if is_general:
-            self.distrust()
-        if meaning(error).is_outcome_unknown:
-            self._availability.lost(one_line(error), opened_at=connection.life.opened_at)
 
     def _nothing_to_lend(self, *, was_full: bool = False) -> DatabaseClosed | ConnectionFailed | PoolTimeout:
         if self.is_closed:
@@ -349,6 +308,6 @@ class PoolCore(Generic[C]):
     def _take_stale(self) -> list[C]:
         now = monotonic()
         with self._lock:
-            stale = [each for each in self._idle if self._is_over(each, now) or each.probe.is_readable()]
+            stale = [each for each in self._idle if self.trust.is_over(each, now) or each.probe.is_readable()]
             self._idle = [each for each in self._idle if each not in stale]
             return stale
