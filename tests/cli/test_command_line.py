@@ -43,7 +43,7 @@ def test_help_lists_the_commands(capsys: Captured) -> None:
         (["migrate", "--fly"], "No such option '--fly'", "holdfast migrate"),
         (["version", "more"], "unexpected extra argument (more)", "holdfast version"),
         (["worker"], "Missing option '-A' / '--app'", "holdfast worker"),
-        (["worker", "-A", "shop"], "'shop' names no app", "holdfast worker"),
+        (["worker", "-A", "shop"], "'shop' does not name an app", "holdfast worker"),
         (["schedules", "show"], "Missing argument 'NAME'", "holdfast schedules show"),
         (["flows", "list", "-n", "0"], "0 is not in the range 1<=x<=10000", "holdfast flows list"),
         (["flows", "list", "--limit", "five"], "Invalid value for '-n' / '--limit'", "holdfast flows list"),

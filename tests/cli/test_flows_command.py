@@ -113,7 +113,7 @@ def test_flows_are_listed_newest_first_by_state_and_kind(left: Left, capsys: Cap
     assert "ValueError: line 7 has 3 columns" in rows[0]
     assert "packed:1" in rows[2]
     assert "for packed:1, else in 6d 23h" in rows[2]
-    assert lines(capsys, "list", "--state", "expired") == ["no flow fits"]
+    assert lines(capsys, "list", "--state", "expired") == ["no flow matches"]
 
 
 def test_a_flow_is_shown_with_steps_waits_children_and_history(left: Left, capsys: Captured) -> None:
@@ -127,7 +127,7 @@ def test_a_flow_is_shown_with_steps_waits_children_and_history(left: Left, capsy
     assert '{"reserved": 1}' in text
     text = "\n".join(lines(capsys, "show", str(left.machine)))
     assert "type     state machine" in text
-    assert "went on to Parse" in text
+    assert "moved to Parse" in text
     assert "✕ failed" in text
 
 
@@ -206,7 +206,7 @@ def in_terminal(columns: int, *arguments: str, typed: bytes = b"") -> str:
 
 
 def test_operators_resume_retry_cancel_and_send_events(left: Left, capsys: Captured) -> None:
-    assert lines(capsys, "resume", str(left.failed)) == [f"flow {left.failed} goes on where it stopped"]
+    assert lines(capsys, "resume", str(left.failed)) == [f"flow {left.failed} continues where it stopped"]
     assert left.state(left.failed) == "ready"
     assert answer(capsys, "retry", str(left.machine), "--from", "Download", "--yes") == {
         "retried": left.machine,
@@ -227,19 +227,19 @@ def test_operators_resume_retry_cancel_and_send_events(left: Left, capsys: Captu
 def test_done_steps_are_forgotten_only_when_the_operator_says_so(left: Left, capsys: Captured) -> None:
     assert main(["flows", "retry", str(left.failed)]) == 4
     assert capsys.readouterr().err == (
-        f"holdfast: flow {left.failed} would forget what 11 steps that are done gave, and do them again: "
+        f"holdfast: flow {left.failed} would discard the results of 11 finished steps and run them again: "
         "give --yes to do it\n"
     )
     assert main(["flows", "retry", str(left.machine), "--from", "Download", "--json"]) == 4
-    assert 'would forget what step "Download" gave' in capsys.readouterr().err
+    assert 'would discard the result of step "Download"' in capsys.readouterr().err
     assert "nothing was changed" in in_terminal(200, "flows", "retry", str(left.failed), typed=b"n\n")
     assert left.state(left.failed) == left.state(left.machine) == "failed"
     said = in_terminal(200, "flows", "retry", str(left.failed), "--from", "mail[3]", typed=b"y\n")
-    assert f"flow {left.failed} will forget what" in said
-    assert 'goes on from step "mail[3]"' in said
+    assert f"flow {left.failed} will discard the result" in said
+    assert 'continues from step "mail[3]"' in said
     assert left.state(left.failed) == "ready"
     assert lines(capsys, "retry", str(left.machine), "--from", "Parse") == [
-        f'flow {left.machine} goes on from step "Parse"'
+        f'flow {left.machine} continues from step "Parse"'
     ]
 
 

@@ -91,7 +91,7 @@ def test_older_code_is_told_that_a_newer_schema_still_serves_it(
     assert main(["migrate", "--dsn", dsn, "--schema", "trial"], migrations=known) == 0
     assert main(["migrate", "--dsn", dsn, "--schema", "trial", "--check"], migrations=known[:1]) == 0
     assert main(["migrate", "--dsn", dsn, "--schema", "trial"], migrations=known[:1]) == 0
-    newer = 'schema "trial" is at 2, newer than this release knows (1), and still serves it'
+    newer = 'schema "trial" is at 2, newer than this release knows (1), and works with it'
     assert capsys.readouterr().out.splitlines()[-2:] == [newer, f"{newer}: nothing to do"]
 
 
@@ -180,7 +180,7 @@ def test_a_migration_that_was_altered_after_it_was_applied_is_warned_of(
     arguments = ["migrate", "--dsn", dsn, "--schema", "trial"]
     assert main(arguments, migrations=migrations(tmp_path, NOTES)) == 0
     assert main(arguments, migrations=migrations(tmp_path, f"{NOTES}-- afterthought\n")) == 0
-    assert "warning: 0001_step was applied with another text" in capsys.readouterr().err
+    assert "warning: 0001_step was applied with a different text" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from cli.worker_processes import APP, Start, WorkerProcess, enqueue, reach, state_and_attempt
 
-REPLACED = "another takes its place"
+REPLACED = "starting another"
 
 # A process waits in its import until it is let in.
 WAITING = """

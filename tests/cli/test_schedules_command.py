@@ -147,9 +147,9 @@ def test_history_shows_what_was_missed_and_what_became_of_the_rest(
     assert all(each["state"] == "ready" for each in all_of_a if each["job"])
     oldest = all_of_a[-1]
     assert answer(capsys, "history", "rollup", "--before", oldest["time"]) == []
-    assert lines(capsys, "history", "rollup", "--before", oldest["time"]) == ["no plan fits"]
+    assert lines(capsys, "history", "rollup", "--before", oldest["time"]) == ["no plan matches"]
     assert any("missed: outside window (" in line for line in lines(capsys, "history", "rollup"))
-    assert lines(capsys, "history", "report") == ['"report" has had no plan yet']
+    assert lines(capsys, "history", "report") == ['"report" has not had a plan yet']
 
 
 def test_run_fires_one_at_once_and_many_only_when_that_is_meant(books: Books, capsys: Captured) -> None:

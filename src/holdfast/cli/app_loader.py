@@ -21,7 +21,7 @@ def load_app(reference: str) -> App:
     """Import it as a program started in this directory would. A wrong reference is a usage error."""
     module_name, _, attribute = reference.partition(":")
     if not attribute or not all(part.isidentifier() for part in module_name.split(".")):
-        raise _wrong(f"{reference!r} names no app: {_EXAMPLE}")
+        raise _wrong(f"{reference!r} does not name an app: {_EXAMPLE}")
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)

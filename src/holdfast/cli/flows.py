@@ -36,12 +36,12 @@ def flows() -> None:
 
 
 @flows.command("list")
-@click.option("--state", type=click.Choice(JOB_STATES), help="Only those in this state.")
-@click.option("--kind", metavar="KIND", help="Only this kind, also those that have not begun.")
+@click.option("--state", type=click.Choice(JOB_STATES), help="Only flows in this state.")
+@click.option("--kind", metavar="KIND", help="Only flows of this kind, including those that have not started.")
 @click.option(
     "-n", "--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="How many."
 )
-@click.option("--before", type=click.IntRange(1), metavar="ID", help="Those before this one, to page on.")
+@click.option("--before", type=click.IntRange(1), metavar="ID", help="Only flows before this id, for the next page.")
 @where
 @json_option
 def list_(
@@ -54,7 +54,7 @@ def list_(
     schema: Schema,
     as_json: bool,
 ) -> None:
-    """Flows and machines that have begun, the newest first."""
+    """List flows and machines that have started, newest first."""
     with opened(dsn, schema) as app:
         rows = app.run_sync(page_of(schema, kind=kind, state=state, before=before, limit=limit))
     if as_json:
@@ -64,7 +64,7 @@ def list_(
         print_table(heads, [_line(row) for row in rows], flexible=("KIND", "STEP", "NEXT", "ERROR"))
     else:
         narrowed = state is not None or kind is not None or before is not None
-        click.echo("no flow fits" if narrowed else "no flow has begun: enqueue one, and let a worker run")
+        click.echo("no flow matches" if narrowed else "no flow has started: enqueue one and start a worker")
 
 
 def _line(row: FlowRow) -> tuple[str, ...]:
@@ -92,11 +92,11 @@ def _next(row: FlowRow) -> str:
 
 @flows.command()
 @flow_argument
-@click.option("--graph", is_flag=True, help="Draw the way that it has taken.")
+@click.option("--graph", is_flag=True, help="Draw the path that it has taken.")
 @where
 @json_option
 def show(flow: int, *, graph: bool, dsn: str | None, schema: Schema, as_json: bool) -> None:
-    """One flow in full: its steps, waits, children and history."""
+    """Show one flow in full: its steps, waits, children and history."""
     with opened(dsn, schema) as app:
         record = app.flows.show_sync(flow)
     if as_json:
@@ -125,36 +125,36 @@ def show(flow: int, *, graph: bool, dsn: str | None, schema: Schema, as_json: bo
 @where
 @json_option
 def resume(flow: int, *, dsn: str | None, schema: Schema, as_json: bool) -> None:
-    """Let one that has failed go on where it stopped, with one more attempt."""
+    """Continue a failed flow where it stopped, with one more attempt."""
     with opened(dsn, schema) as app:
         app.flows.resume_sync(flow)
-    _tell({"resumed": flow}, f"flow {flow} goes on where it stopped", as_json=as_json)
+    _tell({"resumed": flow}, f"flow {flow} continues where it stopped", as_json=as_json)
 
 
 @flows.command()
 @flow_argument
-@click.option("--from", "step", metavar="STEP", help="From this step on; else from the beginning.")
-@click.option("--yes", is_flag=True, help="Do not ask, also where steps that are done are forgotten.")
+@click.option("--from", "step", metavar="STEP", help="From this step on; without it, from the start.")
+@click.option("--yes", is_flag=True, help="Do not ask, even if steps that are done will be discarded.")
 @where
 @json_option
 def retry(flow: int, *, step: str | None, yes: bool, dsn: str | None, schema: Schema, as_json: bool) -> int:
-    """Let one that has failed do it again from a step on, with all attempts. Steps before it stay done."""
+    """Run a failed flow again from a step on, with all attempts. Steps before it stay done."""
     with opened(dsn, schema) as app:
         if not yes and (done := _done_since(app.flows.show_sync(flow), step)):
             if not sys.stdin.isatty():
                 return refuse(f"flow {flow} would {_forget(done)}: give --yes to do it")
-            if not click.confirm(f"flow {flow} will {_forget(done)}: go on?", err=True):
+            if not click.confirm(f"flow {flow} will {_forget(done)}: continue?", err=True):
                 return refuse("nothing was changed")
         app.flows.retry_sync(flow, from_step=step)
-    since = "from the beginning" if step is None else f'from step "{step}"'
-    _tell({"retried": flow, "from": step}, f"flow {flow} goes on {since}", as_json=as_json)
+    since = "from the start" if step is None else f'from step "{step}"'
+    _tell({"retried": flow, "from": step}, f"flow {flow} continues {since}", as_json=as_json)
     return Exit.OK
 
 
 def _forget(done: list[str]) -> str:
     if len(done) == 1:
-        return f'forget what step "{done[0]}" gave, and do it again'
-    return f"forget what {len(done):,} steps that are done gave, and do them again"
+        return f'discard the result of step "{done[0]}" and run it again'
+    return f"discard the results of {len(done):,} finished steps and run them again"
 
 
 def _done_since(record: FlowRecord, step: str | None) -> list[str]:
@@ -168,17 +168,17 @@ def _done_since(record: FlowRecord, step: str | None) -> list[str]:
 
 @flows.command()
 @flow_argument
-@click.option("--reason", default=CANCELLED, metavar="TEXT", help="Why, for the history.")
+@click.option("--reason", default=CANCELLED, metavar="TEXT", help="The reason, for the history.")
 @where
 @json_option
 def cancel(flow: int, *, reason: str, dsn: str | None, schema: Schema, as_json: bool) -> None:
-    """End one, and the children that it waits for."""
+    """Cancel a flow, and the children that it waits for."""
     with opened(dsn, schema) as app:
         answer = app.flows.cancel_sync(flow, reason=reason)
     words = {
         "cancelled": f"flow {flow} is cancelled",
         "requested": f"flow {flow} is running and was asked to stop",
-        "final": f"flow {flow} has ended already",
+        "final": f"flow {flow} has already ended",
     }
     sentence = words.get(answer, f"flow {flow} is moving: try again")
     _tell({"flow": flow, "answer": answer}, sentence, as_json=as_json)
@@ -217,11 +217,11 @@ def _event(ctx: click.Context, param: click.Parameter, value: str) -> str:
 def emit(
     event: str, *, payload: Any, keep: timedelta, dsn: str | None, schema: Schema, as_json: bool
 ) -> None:
-    """Send an event: flows that wait for it go on, or the first that asks for it."""
+    """Send an event to the flows that wait for it, or keep it for the first that asks."""
     with opened(dsn, schema) as app:
         app.emit_sync(event, payload, keep=keep)
     sentence = (
-        f'"{event}" is sent: flows that wait for it go on; if none does, it is kept for {compact(keep)}'
+        f'"{event}" is sent: flows that wait for it continue; if none does, it is kept for {compact(keep)}'
     )
     _tell({"emitted": event}, sentence, as_json=as_json)
 

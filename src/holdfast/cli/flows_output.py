@@ -68,7 +68,7 @@ def _awaited(wait: FlowStep) -> str:
         case "event":
             return f'for event "{wait.event or wait.name}"'
         case "step":
-            return f'to try step "{wait.name}" again, after {wait.failures} failed'
+            return f'to retry step "{wait.name}", after {wait.failures} failures'
         case _:
             return f'for {wait.kind} "{wait.name}"'
 
@@ -100,7 +100,7 @@ def run_rows(record: FlowRecord) -> list[tuple[str, ...]]:
         (
             str(run.run),
             run.step or "",
-            run.outcome if run.next is None else f"went on to {run.next}",
+            run.outcome if run.next is None else f"moved to {run.next}",
             str(run.attempt),
             moment(run.finished_at),
             "" if run.started_at is None else length(run.finished_at - run.started_at),

@@ -19,8 +19,8 @@ from holdfast.postgres.schema import Schema
 @click.command()
 @dsn_option
 @schema_option
-@click.option("--check", is_flag=True, help="Change nothing; fail unless this release fits the database.")
-@click.option("--sql", is_flag=True, help="Change nothing; print the SQL, without a DSN from nothing.")
+@click.option("--check", is_flag=True, help="Change nothing; fail unless this release works with the database.")
+@click.option("--sql", is_flag=True, help="Change nothing; print the pending SQL, or all of it without a DSN.")
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 @click.option(
     "--lock-timeout",
@@ -28,7 +28,7 @@ from holdfast.postgres.schema import Schema
     default=compact(runner.LOCK_TIMEOUT),
     metavar="DURATION",
     show_default=True,
-    help="How long to wait for a lock before letting others pass and trying again.",
+    help="How long to wait for a lock before others may proceed and it tries again.",
 )
 @click.pass_obj
 def migrate(
@@ -46,7 +46,7 @@ def migrate(
     Safe to run from many processes at once; all pending migrations are applied, or none.
     """
     if sql and (check or as_json):
-        raise click.UsageError("--sql prints SQL and nothing else: it goes with neither --check nor --json")
+        raise click.UsageError("--sql prints only SQL: do not combine it with --check or --json")
     if sql:
         click.echo(script(_stands(dsn, schema, migrations), lock_timeout=lock_timeout), nl=False)
     elif check:
@@ -120,7 +120,7 @@ def _migrate(
 def _summary(standing: Standing) -> str:
     found, known = standing.found, len(standing.known)
     is_newer = (
-        f", newer than this release knows ({known}), and still serves it" if found.version > known else ""
+        f", newer than this release knows ({known}), and works with it" if found.version > known else ""
     )
     return f'schema "{standing.schema.name}" is at {found.version}{is_newer}'
 
@@ -128,7 +128,7 @@ def _summary(standing: Standing) -> str:
 def _warn_of_altered(standing: Standing) -> None:
     for each in standing.altered:
         click.echo(
-            f"holdfast: warning: {each} was applied with another text than this release has for it: "
+            f"holdfast: warning: {each} was applied with a different text than this release has: "
             "the tables may differ from what the code expects",
             err=True,
         )

@@ -31,7 +31,7 @@ _LATEST = 5
 
 @click.group()
 def schedules() -> None:
-    """Show what fires when, and what became of it; run, pause, skip and backfill."""
+    """Show what fires when and what happened; run, pause, skip and backfill."""
 
 
 for verb in VERBS:
@@ -42,7 +42,7 @@ for verb in VERBS:
 @where
 @json_option
 def list_(*, dsn: str | None, schema: Schema, as_json: bool) -> None:
-    """All schedules, declared and stored."""
+    """List all schedules, declared and stored."""
     with opened(dsn, schema) as app:
         rows = app.run_sync(find(schema))
     known = [schedule_of(row) for row in rows]
@@ -73,7 +73,7 @@ def _line(schedule: Schedule, now: datetime) -> tuple[str, ...]:
 @where
 @json_option
 def show(name: str, *, dsn: str | None, schema: Schema, as_json: bool) -> None:
-    """One schedule: when, what, by which rules, and where it stands."""
+    """Show one schedule: its times, job, rules, state and latest plans."""
     with opened(dsn, schema) as app:
         schedule, now = _found(app, schema, name)
         plans = app.schedules.plans_sync(name, limit=_LATEST)
@@ -106,7 +106,7 @@ def next_(
     schema: Schema,
     as_json: bool,
 ) -> None:
-    """The next plan times, in UTC and in the time zone of the schedule."""
+    """Show the next plan times, in UTC and in the schedule's time zone."""
     with opened(dsn, schema) as app:
         schedule, now = _found(app, schema, name)
         times = app.schedules.next_times_sync(name, count=count, scope=scope)
@@ -133,11 +133,11 @@ def next_(
 
 @schedules.command()
 @name_argument
-@click.option("--missed", is_flag=True, help="Only what did not fire: missed and skipped plans.")
+@click.option("--missed", is_flag=True, help="Only plans that did not fire: missed and skipped ones.")
 @click.option(
     "-n", "--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="How many."
 )
-@click.option("--before", callback=read_time, metavar="TIME", help="Plans before this time, to page on.")
+@click.option("--before", callback=read_time, metavar="TIME", help="Only plans before this time, for the next page.")
 @scope_option
 @tz_option
 @where
@@ -154,7 +154,7 @@ def history(
     schema: Schema,
     as_json: bool,
 ) -> None:
-    """What was decided about each plan and what became of its job, the latest first."""
+    """Show the decision about each plan and the state of its job, latest first."""
     with opened(dsn, schema) as app:
         plans = app.schedules.plans_sync(name, scope=scope, before=before, is_unfired=missed, limit=limit)
     if as_json:
@@ -163,7 +163,7 @@ def history(
         _print_plans(plans, tz or UTC)
     else:
         narrowed = missed or scope is not None or before is not None
-        click.echo("no plan fits" if narrowed else f'"{name}" has had no plan yet')
+        click.echo("no plan matches" if narrowed else f'"{name}" has not had a plan yet')
 
 
 def _print_plans(plans: Sequence[PlanRecord], zone: tzinfo) -> None:

@@ -44,7 +44,7 @@ def run(
     schema: Schema,
     as_json: bool,
 ) -> int:
-    """Fire right now, paused or not. Its plans stay as they are."""
+    """Fire now, even if the schedule is paused. Its plans do not change."""
     with opened(dsn, schema) as app:
         scopes = app.schedules.get_sync(name).scopes
         if scope is None and scopes > 1 and not yes:
@@ -60,7 +60,7 @@ def run(
     "--until",
     callback=read_until,
     metavar="TIME",
-    help="Until a time, or for a length such as 2h; without it, for good.",
+    help="Until a time, or for a length such as 2h; without it, until you resume it.",
 )
 @click.option("--note", metavar="TEXT", help="Why it is paused, shown to other operators.")
 @where
@@ -74,7 +74,7 @@ def pause(
     schema: Schema,
     as_json: bool,
 ) -> None:
-    """Stop firing. Plans in a pause are skipped, not caught up later."""
+    """Stop a schedule from firing. Plans in a pause are skipped, not caught up later."""
     with opened(dsn, schema) as app:
         app.schedules.pause_sync(name, note=note, until=until)
         paused = app.schedules.get_sync(name)
@@ -89,7 +89,7 @@ def pause(
 @where
 @json_option
 def resume(name: str, *, dsn: str | None, schema: Schema, as_json: bool) -> None:
-    """Let it fire again."""
+    """Let a paused schedule fire again."""
     with opened(dsn, schema) as app:
         was_paused = app.schedules.resume_sync(name)
         resumed = app.schedules.get_sync(name)
@@ -110,13 +110,13 @@ def resume(name: str, *, dsn: str | None, schema: Schema, as_json: bool) -> None
     type=click.IntRange(0, 10_000),
     default=1,
     show_default=True,
-    help="How many plans; 0 takes it back.",
+    help="How many plans; 0 undoes it.",
 )
 @scope_option
 @where
 @json_option
 def skip(name: str, *, count: int, scope: str | None, dsn: str | None, schema: Schema, as_json: bool) -> None:
-    """Let the next plan pass without a fire."""
+    """Skip the next plan."""
     with opened(dsn, schema) as app:
         skipped = app.schedules.skip_next_sync(name, count=count, scope=scope)
     if as_json:
@@ -134,7 +134,7 @@ def skip(name: str, *, count: int, scope: str | None, dsn: str | None, schema: S
     "--from", "first", callback=read_time, required=True, metavar="TIME", help="The first plan time."
 )
 @click.option(
-    "--to", "last", callback=read_time, required=True, metavar="TIME", help="The last; not in the future."
+    "--to", "last", callback=read_time, required=True, metavar="TIME", help="The last plan time; must be in the past."
 )
 @scope_option
 @reason_option
@@ -155,9 +155,9 @@ def backfill(
     schema: Schema,
     as_json: bool,
 ) -> int:
-    """Fire the plans of a range that have not fired, all or none.
+    """Fire the plans of a past range that have not fired, all or none.
 
-    Times are in UTC unless they say otherwise. Without --yes it only shows what it would do.
+    Times are in UTC unless they have an offset. Without --yes it only shows what it would do.
     """
     with opened(dsn, schema) as app:
         if dry_run or not yes:
@@ -199,7 +199,7 @@ def _tell_fired(fired: Sequence[FiredPlan], *, as_json: bool) -> None:
 @where
 @json_option
 def delete(name: str, *, yes: bool, dsn: str | None, schema: Schema, as_json: bool) -> int:
-    """Forget a schedule; its plans and jobs stay. One that is declared comes back when a worker starts."""
+    """Delete a schedule; its plans and jobs stay. A declared one returns when a worker starts."""
     with opened(dsn, schema) as app:
         known = app.schedules.get_sync(name)
         if not yes:

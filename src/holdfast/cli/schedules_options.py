@@ -20,8 +20,8 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 name_argument = click.argument("name")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 scope_option = click.option("--scope", metavar="SCOPE", help="Only this scope.")
-yes_option = click.option("--yes", is_flag=True, help="Do it, also for many.")
-reason_option = click.option("--reason", metavar="TEXT", help="Why, for the history.")
+yes_option = click.option("--yes", is_flag=True, help="Do it without asking, even for many.")
+reason_option = click.option("--reason", metavar="TEXT", help="The reason, for the history.")
 
 
 def read_zone(ctx: click.Context, param: click.Parameter, value: str | None) -> ZoneInfo | None:

@@ -128,7 +128,7 @@ class Supervisor:
             say(
                 _log,
                 logging.WARNING,
-                f"worker process {'died' if code else 'ended unasked'}, another takes its place",
+                f"worker process {'died' if code else 'ended unasked'}, starting another",
                 pid=place.pid,
                 by=_cause(code),
                 after=compact(timedelta(seconds=pause)),

@@ -67,7 +67,7 @@ def _lease(ctx: click.Context, param: click.Parameter, value: str) -> timedelta:
     "--queues",
     callback=_queues,
     metavar="NAME[=N],…",
-    help=f"Which queues, and how many jobs of each run at once in a process (as --slots says, else {SLOTS}): "
+    help=f"Which queues, and how many jobs of each run at once in a process (default: --slots, else {SLOTS}): "
     "mail=20,default.  [default: the queues of the app's jobs]",
 )
 @click.option(
@@ -77,14 +77,14 @@ def _lease(ctx: click.Context, param: click.Parameter, value: str) -> timedelta:
     help="How many jobs of a queue run at once in a process, without choosing queues: pdf=2.",
 )
 @click.option(
-    "--processes", type=click.IntRange(1, 1000), default=1, show_default=True, help="How many processes."
+    "--processes", type=click.IntRange(1, 1000), default=1, show_default=True, help="How many worker processes."
 )
 @click.option(
     "--children",
     type=click.IntRange(1, 1000),
     metavar="N",
-    help='How many child processes work at once for jobs with isolate="process", in each process.  '
-    "[default: the cores of this machine, shared out among the processes]",
+    help='How many child processes run at once for jobs with isolate="process", in each process.  '
+    "[default: the cores of this machine, divided among the processes]",
 )
 @click.option(
     "--grace",
@@ -92,7 +92,7 @@ def _lease(ctx: click.Context, param: click.Parameter, value: str) -> timedelta:
     default=compact(_STANDARD.grace),
     metavar="DURATION",
     show_default=True,
-    help="How long running jobs may take to end after the first signal.",
+    help="How long running jobs may continue after the first signal.",
 )
 @click.option(
     "--lease",
@@ -100,22 +100,22 @@ def _lease(ctx: click.Context, param: click.Parameter, value: str) -> timedelta:
     default=compact(_STANDARD.beats.lease),
     metavar="DURATION",
     show_default=True,
-    help="After how long without a sign of life others take this worker's jobs over.",
+    help="After how long without a heartbeat other workers take over this worker's jobs.",
 )
-@click.option("--once", is_flag=True, help="End as soon as there is nothing to do.")
+@click.option("--once", is_flag=True, help="Stop as soon as there is nothing to do.")
 @click.option(
     "--log-format",
     type=click.Choice(("text", "json")),
     default="text",
     show_default=True,
-    help="How log lines look.",
+    help="The format of log lines.",
 )
 @click.option(
     "--log-level",
     type=click.Choice(_LEVELS),
     default="info",
     show_default=True,
-    help="The least that is logged.",
+    help="The lowest level that is logged.",
 )
 @click.option("--dsn", metavar="DSN", help=f"Which database, for an App() that names none: sets {VARIABLE}.")
 @click.pass_context
