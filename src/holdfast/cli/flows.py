@@ -37,11 +37,15 @@ def flows() -> None:
 
 @flows.command("list")
 @click.option("--state", type=click.Choice(JOB_STATES), help="Only flows in this state.")
-@click.option("--kind", metavar="KIND", help="Only flows of this kind, including those that have not started.")
+@click.option(
+    "--kind", metavar="KIND", help="Only flows of this kind, including those that have not started."
+)
 @click.option(
     "-n", "--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="How many."
 )
-@click.option("--before", type=click.IntRange(1), metavar="ID", help="Only flows before this id, for the next page.")
+@click.option(
+    "--before", type=click.IntRange(1), metavar="ID", help="Only flows before this id, for the next page."
+)
 @where
 @json_option
 def list_(

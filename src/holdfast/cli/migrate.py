@@ -19,8 +19,12 @@ from holdfast.postgres.schema import Schema
 @click.command()
 @dsn_option
 @schema_option
-@click.option("--check", is_flag=True, help="Change nothing; fail unless this release works with the database.")
-@click.option("--sql", is_flag=True, help="Change nothing; print the pending SQL, or all of it without a DSN.")
+@click.option(
+    "--check", is_flag=True, help="Change nothing; fail unless this release works with the database."
+)
+@click.option(
+    "--sql", is_flag=True, help="Change nothing; print the pending SQL, or all of it without a DSN."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print a JSON object.")
 @click.option(
     "--lock-timeout",

@@ -137,7 +137,9 @@ def next_(
 @click.option(
     "-n", "--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="How many."
 )
-@click.option("--before", callback=read_time, metavar="TIME", help="Only plans before this time, for the next page.")
+@click.option(
+    "--before", callback=read_time, metavar="TIME", help="Only plans before this time, for the next page."
+)
 @scope_option
 @tz_option
 @where

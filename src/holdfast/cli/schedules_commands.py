@@ -134,7 +134,12 @@ def skip(name: str, *, count: int, scope: str | None, dsn: str | None, schema: S
     "--from", "first", callback=read_time, required=True, metavar="TIME", help="The first plan time."
 )
 @click.option(
-    "--to", "last", callback=read_time, required=True, metavar="TIME", help="The last plan time; must be in the past."
+    "--to",
+    "last",
+    callback=read_time,
+    required=True,
+    metavar="TIME",
+    help="The last plan time; must be in the past.",
 )
 @scope_option
 @reason_option

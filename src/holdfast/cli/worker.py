@@ -67,7 +67,7 @@ def _lease(ctx: click.Context, param: click.Parameter, value: str) -> timedelta:
     "--queues",
     callback=_queues,
     metavar="NAME[=N],…",
-    help=f"Which queues, and how many jobs of each run at once in a process (default: --slots, else {SLOTS}): "
+    help=f"Which queues, and how many jobs of each run at once in a process (--slots, else {SLOTS}): "
     "mail=20,default.  [default: the queues of the app's jobs]",
 )
 @click.option(
@@ -77,7 +77,11 @@ def _lease(ctx: click.Context, param: click.Parameter, value: str) -> timedelta:
     help="How many jobs of a queue run at once in a process, without choosing queues: pdf=2.",
 )
 @click.option(
-    "--processes", type=click.IntRange(1, 1000), default=1, show_default=True, help="How many worker processes."
+    "--processes",
+    type=click.IntRange(1, 1000),
+    default=1,
+    show_default=True,
+    help="How many worker processes.",
 )
 @click.option(
     "--children",
