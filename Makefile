@@ -7,7 +7,7 @@ JOBS ?= 2
 # Which older Postgres test-postgres runs them on.
 MAJOR ?= 14
 
-.PHONY: help demo test test-postgres test-machine test-slow check mutate lint types layers bench bench-flows bench-peers bench-soak schema lock clean
+.PHONY: help demo test test-postgres test-machine test-slow check mutate lint types layers bench bench-flows bench-peers bench-soak bench-ways schema lock clean
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 16
@@ -56,15 +56,19 @@ layers: .venv/ready  ## upper layers import lower ones, never the other way roun
 bench: .venv/ready  ## measure, as ratios
 	@$(BIN)/python -m benchmarks $(ARGS)
 
+# The lock names all that they need: without --no-deps pip asks for the newest psycopg[binary] beside the pinned psycopg.
 .venv-bench/ready: requirements-bench.lock pyproject.toml
 	@echo "Setting up .venv-bench (once)" >&2
 	@test -x .venv-bench/bin/python || $(PYTHON) -m venv .venv-bench
-	@.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-bench.lock
+	@.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r requirements-bench.lock
 	@.venv-bench/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
 bench-peers: .venv-bench/ready  ## the worker beside pgqueuer, awa-pg and procrastinate; writes a page of docs/
 	@.venv-bench/bin/python -m benchmarks.peers $(ARGS)
+
+bench-ways: .venv-bench/ready  ## each way to run a job, beside the bare thing; ARGS=--list names them; writes a page of docs/
+	@.venv-bench/bin/python -m benchmarks.ways $(ARGS)
 
 bench-flows: .venv-bench/ready  ## flows beside dbos and absurd-sdk; writes a page of docs/
 	@.venv-bench/bin/python -m benchmarks.flows $(ARGS)

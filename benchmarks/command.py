@@ -1,16 +1,16 @@
 """What the commands of the benchmarks share: which measures are to run, and how their figures are shown."""
 
 import argparse
-import json
 import os
 import signal
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from benchmarks.bench import Bench, Scale
-from benchmarks.figure import Figure, table
+from benchmarks.figure import Figure
+from benchmarks.found import Found
 
 E = TypeVar("E")
 
@@ -25,24 +25,16 @@ def parse(
     unnamed = f"all but {', '.join(on_wish)}" if on_wish else "all of them"
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(measures)}; {unnamed}")
     parser.add_argument("--json", action="store_true", help="figures for programs")
+    parser.add_argument("--list", action="store_true", help="only say which there are")
     options = parser.parse_args()
+    if options.list:
+        print("\n".join(measures))
+        sys.exit()
     if unknown := set(options.names) - set(measures):
         parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(measures)}")
     options.names = options.names or usual
     options.is_whole = set(options.names) >= set(usual)
     return options
-
-
-class Found(NamedTuple):
-    figures: list[Figure]
-    machine: str
-
-    def show(self, *, is_json: bool) -> None:
-        if is_json:
-            figures = [figure.to_json() for figure in self.figures]
-            print(json.dumps({"machine": self.machine, "figures": figures}, indent=2))
-        else:
-            print(f"{self.machine}\n\n{table(self.figures)}")
 
 
 def run(measure: Callable[[Bench], Iterable[Figure]], scale: Scale) -> Found:
@@ -52,10 +44,10 @@ def run(measure: Callable[[Bench], Iterable[Figure]], scale: Scale) -> Found:
     try:
         with Bench.start(scale) as bench:
             figures = list(measure(bench))
-            machine = f"{os.cpu_count()} cores, {bench.machine()}, load {load:.1f} before it began"
+            server = f"{os.cpu_count()} cores, {bench.machine()}"
     except KeyboardInterrupt:
         sys.exit(128 + signal.SIGINT)
-    return Found(figures, machine)
+    return Found(figures, server, [load])
 
 
 def run_for_page(
@@ -67,7 +59,12 @@ def run_for_page(
     quick: E,
     on_wish: Collection[str] = (),
 ) -> None:
-    """A whole command. Its page is written only when all that stands on it was measured."""
+    """A whole command. Its page is written only when all that stands on it was measured, in this run or, with
+    `--into`, in several.
+    """
+    parser.add_argument(
+        "--into", type=Path, metavar="FILE", help="keep the figures there, beside those of other runs"
+    )
     parser.add_argument(
         "--quick", action="store_true", help="only try whether everything runs; writes no page"
     )
@@ -77,5 +74,9 @@ def run_for_page(
         lambda bench: (figure for name in options.names for figure in measures[name](bench, chosen)), Scale()
     )
     found.show(is_json=options.json)
-    if options.is_whole and not options.quick:
-        write_page(_DOCS, found.figures, found.machine, extent)
+    is_whole = options.is_whole
+    if options.into is not None:
+        found = found.put_into(options.into)
+        is_whole = {figure.name for figure in found.figures} >= set(measures) - set(on_wish)
+    if is_whole and not options.quick:
+        write_page(_DOCS, found.in_order(measures), found.machine, extent)

@@ -1,23 +1,43 @@
 """What a measure found, beside what it was to reach."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, cast
+
+Bound = Literal["at_least", "at_most", "informative"]
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """`at_least` 0.85 of something, or `at_most` 1.3 times it, or so many bytes or events."""
+    """`at_least` 0.85 of something, or `at_most` 1.3 times it, or so many bytes or events. What is shown
+    beside the others, with nothing to reach, is `informative`.
+    """
 
-    bound: Literal["at_least", "at_most"]
+    bound: Bound
     value: float
     unit: Literal["%", "x", "B", "MB", "/s", "s"]
 
+    @classmethod
+    def informative(cls, unit: Literal["%", "x"]) -> "Target":
+        return cls("informative", 1.0, unit)
+
     def is_met_by(self, value: float) -> bool:
-        return value >= self.value if self.bound == "at_least" else value <= self.value
+        match self.bound:
+            case "at_least":
+                return value >= self.value
+            case "at_most":
+                return value <= self.value
+            case "informative":
+                return True
 
     def __str__(self) -> str:
-        sign = {"at_least": "≥", "at_most": "≤"}[self.bound]
-        return f"{sign} {self.show(self.value)}"
+        match self.bound:
+            case "at_least":
+                return f"≥ {self.show(self.value)}"
+            case "at_most":
+                return f"≤ {self.show(self.value)}"
+            case "informative":
+                return "none"
 
     def show(self, value: float) -> str:
         match self.unit:
@@ -49,6 +69,11 @@ class Figure:
     def is_met(self) -> bool:
         return self.target.is_met_by(self.value)
 
+    def verdict(self, missed: str) -> str:
+        if self.target.bound == "informative":
+            return ""
+        return "pass" if self.is_met else missed
+
     def to_json(self) -> dict[str, object]:
         return {
             "name": self.name,
@@ -60,6 +85,12 @@ class Figure:
             "detail": self.detail,
         }
 
+    @classmethod
+    def from_json(cls, found: Mapping[str, Any]) -> "Figure":
+        [bound] = {"at_least", "at_most", "informative"} & set(found)
+        target = Target(cast("Bound", bound), found[bound], found["unit"])
+        return cls(found["name"], found["measure"], found["value"], target, found["detail"])
+
 
 def table(figures: list[Figure]) -> str:
     rows = [("measure", "found", "to reach", "", "behind it")]
@@ -68,7 +99,7 @@ def table(figures: list[Figure]) -> str:
             figure.measure,
             figure.target.show(figure.value),
             str(figure.target),
-            "pass" if figure.is_met else "MISS",
+            figure.verdict("MISS"),
             figure.detail,
         )
         for figure in figures
@@ -82,7 +113,7 @@ def markdown(figures: list[Figure]) -> str:
     lines = ["| measure | found | to reach | | behind it |", "|---|---:|---:|---|---|"]
     lines += [
         f"| {each.measure} | {each.target.show(each.value)} | {each.target} "
-        f"| {'pass' if each.is_met else '**miss**'} | {each.detail} |"
+        f"| {each.verdict('**miss**')} | {each.detail} |"
         for each in figures
     ]
     return "\n".join(lines)

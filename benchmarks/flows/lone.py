@@ -33,12 +33,7 @@ _NAMES = {"checkpoint": "checkpoint", "step": "whole step"}
 
 
 def lone(bench: Bench, extent: Extent) -> Iterator[Figure]:
-    rounds = []
-    for _ in range(extent.rounds):
-        with bench.database() as dsn:
-            took = uvloop.run(_times(dsn, extent.lone_steps))
-        bench.say(", ".join(f"{what} {each:.3f} ms" for what, each in took.items()))
-        rounds.append(took)
+    rounds = lone_rounds(bench, extent.rounds, extent.lone_steps)
     for what in ("checkpoint", "step"):
         took = min(rounds, key=lambda each: each[what] / each["insert"])
         yield Figure(
@@ -48,6 +43,17 @@ def lone(bench: Bench, extent: Extent) -> Iterator[Figure]:
             Target("at_most", 1.5, "x"),
             f"{took[what]:.3f} against {took['insert']:.3f} ms, median of {extent.lone_steps:,}",
         )
+
+
+def lone_rounds(bench: Bench, rounds: int, steps: int) -> list[dict[str, float]]:
+    """Milliseconds of `step`, `checkpoint` and `insert`, round by round."""
+    found = []
+    for _ in range(rounds):
+        with bench.database() as dsn:
+            took = uvloop.run(_times(dsn, steps))
+        bench.say(", ".join(f"{what} {each:.3f} ms" for what, each in took.items()))
+        found.append(took)
+    return found
 
 
 async def _times(dsn: str, number: int) -> dict[str, float]:

@@ -135,10 +135,10 @@ def main() -> None:
     peer = SYSTEMS[name]()
     say("ready")
     sys.stdin.readline()
-    say(uvloop.run(ACTS[act](peer, _as_url(dsn), rest)))
+    say(uvloop.run(ACTS[act](peer, as_url(dsn), rest)))
 
 
-def _as_url(dsn: str) -> str:
+def as_url(dsn: str) -> str:
     """The one form that every driver reads."""
     parts = conninfo_to_dict(dsn)
     host = quote(str(parts["host"]), safe="")

@@ -1,6 +1,7 @@
 """What a run costs in CPU time, worker and server apart: a figure that a busy machine hardly changes."""
 
 import os
+from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,12 +19,13 @@ class Effort:
 
     @classmethod
     def so_far(cls, dsn: str, workers: list[int]) -> "Effort":
+        """Of these processes, with those that they have started, and of the whole server."""
         with psycopg.connect(dsn) as connection:
             postmaster = _parent(connection.info.backend_pid)
-        alive = [pid for pid in _pids() if _parent(pid) == postmaster]
-        # A process that has ended is counted with the parent that has waited for it.
-        server = _seconds(postmaster, is_with_ended=True) + sum(map(_seconds, alive))
-        return cls(sum(map(_seconds, workers)), server)
+        children = _children()
+        return cls(
+            sum(_seconds_of_all(pid, children) for pid in workers), _seconds_of_all(postmaster, children)
+        )
 
     def since(self, before: "Effort", jobs: int) -> "Effort":
         """For one job, in microseconds."""
@@ -31,8 +33,21 @@ class Effort:
             (self.workers - before.workers) / jobs * 1e6, (self.server - before.server) / jobs * 1e6
         )
 
+    @property
+    def both(self) -> float:
+        return self.workers + self.server
+
+    def show(self) -> str:
+        return f"{self.workers:.0f} + {self.server:.0f}"
+
     def __str__(self) -> str:
-        return f"{self.workers:.0f} + {self.server:.0f} µs of CPU a job"
+        return f"{self.show()} µs of CPU a job"
+
+
+def busy_seconds() -> float:
+    """Of all cores and all programs of this machine, and what a hypervisor kept for others."""
+    user, nice, system, _idle, _waiting, *rest = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]
+    return sum(map(int, (user, nice, system, *rest))) / _TICK
 
 
 def _pids() -> list[int]:
@@ -51,5 +66,15 @@ def _parent(pid: int) -> int:
     return int(_stat(pid)[1])
 
 
-def _seconds(pid: int, *, is_with_ended: bool = False) -> float:
-    return sum(map(int, _stat(pid)[11 : 15 if is_with_ended else 13])) / _TICK
+def _children() -> dict[int, list[int]]:
+    """Of every process that has some."""
+    found: dict[int, list[int]] = defaultdict(list)
+    for pid in _pids():
+        found[_parent(pid)].append(pid)
+    return found
+
+
+def _seconds_of_all(pid: int, children: dict[int, list[int]]) -> float:
+    """A process that has ended is counted with the parent that has waited for it."""
+    own = sum(map(int, _stat(pid)[11:15])) / _TICK
+    return own + sum(_seconds_of_all(child, children) for child in children.get(pid, []))

@@ -25,8 +25,8 @@ Written by `make bench-peers`: {machine}.
   process.
 - **Drain** counts from the first job that is handled until the database itself says that none is left
   unfinished.
-- **CPU** is that of the worker's process and, behind the plus sign, that of the whole server, start-up
-  included: the figure to look at where the machine was busy with something else.
+- **CPU** is that of the worker's process and, behind the plus sign, that of the whole server, from the first
+  job on: the figure to look at where the machine was busy with something else.
 - **Claim + settle alone** are Holdfast's own statements, 200 jobs at a time, over one connection with
   nothing around them.
 - **Single enqueue** and the bare INSERT use psycopg in one process with as many connections as producers.
@@ -37,7 +37,8 @@ Written by `make bench-peers`: {machine}.
 The configurations are the modules of `benchmarks/peers/`, one for each system, in the way its own
 documentation recommends for throughput: pgqueuer over an asyncpg pool with batches of half the concurrency,
 the largest that it allows; awa-pg with its queue storage and COPY; procrastinate with its pool and
-`batch_defer`.
+`batch_defer`. How each of them does when its own command starts it, with nothing tuned, is on the page about
+[every way to run a job](benchmarks-ways.md).
 """
 
 

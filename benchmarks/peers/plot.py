@@ -14,7 +14,8 @@ _STYLE = (
 )
 
 
-def plot(figures: list[Figure]) -> str:
+def plot(all_figures: list[Figure]) -> str:
+    figures = [figure for figure in all_figures if figure.target.bound != "informative"]
     width, height = _LABELS + _BARS + _VALUES, _LINE * (len(figures) + 2)
     middle = _LABELS + _BARS / 2
     rows = [_row(figure, _LINE * (number + 1), middle) for number, figure in enumerate(figures)]

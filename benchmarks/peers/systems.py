@@ -5,6 +5,9 @@ from datetime import timedelta
 
 from benchmarks.peers.peer import Peer
 
+KEPT = timedelta(seconds=10)
+"""How long finished jobs are kept where pruning is to be seen within minutes."""
+
 
 def _holdfast() -> Peer:
     from benchmarks.peers.holdfast import Holdfast
@@ -22,6 +25,12 @@ def _holdfast_soak() -> Peer:
     from benchmarks.peers.holdfast import Holdfast
 
     return Holdfast(keep=timedelta(seconds=60))
+
+
+def _holdfast_pruned() -> Peer:
+    from benchmarks.peers.holdfast import Holdfast
+
+    return Holdfast(keep=KEPT)
 
 
 def _pgqueuer() -> Peer:
@@ -76,6 +85,7 @@ SYSTEMS: dict[str, Callable[[], Peer]] = {
     "holdfast": _holdfast,
     "holdfast-idle": _holdfast_idle,
     "holdfast-soak": _holdfast_soak,
+    "holdfast-pruned": _holdfast_pruned,
     "pgqueuer": _pgqueuer,
     "awa": _awa,
     "procrastinate": _procrastinate,

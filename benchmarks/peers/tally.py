@@ -2,7 +2,7 @@
 
 import mmap
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 
@@ -27,6 +27,18 @@ class Tally:
             finally:
                 counts.release()
                 view.release()
+
+    @classmethod
+    @contextmanager
+    def own(cls, path: Path) -> Iterator["Tally"]:
+        """For a process that nobody has given an index: the first that no other process has taken."""
+        for index in range(path.stat().st_size // 8):
+            with suppress(FileExistsError):
+                path.with_name(f"{path.name}.{index}").touch(exist_ok=False)
+                with cls.at(path, index=index) as tally:
+                    yield tally
+                return
+        raise IndexError(f"every index of {path} is taken")
 
     def add(self) -> None:
         self._counts[self._index] += 1

@@ -1,0 +1,65 @@
+"""`holdfast worker` as it is documented, with a line in its log for each job; beside silence, and beside the
+commands of other systems.
+"""
+
+from collections.abc import Iterator
+from functools import partial
+
+from benchmarks.bench import Bench
+from benchmarks.figure import Figure, Target
+from benchmarks.ways.drained import SILENT, drained, drained_by
+from benchmarks.ways.extent import Extent
+from benchmarks.ways.turns import in_turns, middle, rate_figure
+
+AWA_WORKERS = 50
+"""The default of awa's runtime; its Python client wants a number."""
+
+COMMANDS = {
+    "pgqueuer": ("pgq", "run", "benchmarks.ways.pgqueuer_app:main"),
+    "awa": ("python", "-m", "benchmarks.ways.awa_program", str(AWA_WORKERS)),
+    "procrastinate": ("procrastinate", "--app=benchmarks.ways.procrastinate_app.app", "worker"),
+}
+_TARGETS = {"pgqueuer": Target("at_least", 2.0, "x")}
+
+
+def log(bench: Bench, extent: Extent) -> Iterator[Figure]:
+    documented, silent = "holdfast worker", "holdfast worker --log-level warning"
+    found = in_turns(
+        bench,
+        extent.rounds,
+        {
+            documented: partial(drained, bench, "send_receipt", extent.logged_jobs),
+            silent: partial(drained, bench, "send_receipt", extent.logged_jobs, *SILENT),
+        },
+    )
+    yield rate_figure(
+        "log",
+        "`holdfast worker` as documented, INFO lines to a file, against `--log-level warning`",
+        middle(found[documented], found[silent]),
+        Target("at_least", 0.6, "%"),
+    )
+
+
+def commands(bench: Bench, extent: Extent) -> Iterator[Figure]:
+    ours = "holdfast worker"
+    number = {"pgqueuer": extent.few_jobs, "awa": extent.few_jobs, "procrastinate": extent.fewest_jobs}
+    found = in_turns(
+        bench,
+        extent.rounds,
+        {ours: partial(drained, bench, "send_receipt", extent.logged_jobs)}
+        | {
+            system: partial(drained_by, bench, system, command, number[system])
+            for system, command in COMMANDS.items()
+        },
+    )
+    for system, command in COMMANDS.items():
+        yield rate_figure(
+            "commands",
+            f"the same, against `{_shown(command)}`",
+            middle(found[ours], found[system]),
+            _TARGETS.get(system, Target.informative("x")),
+        )
+
+
+def _shown(command: tuple[str, ...]) -> str:
+    return {"python": "awa-pg's quick start as a program"}.get(command[0], " ".join(command))
