@@ -446,10 +446,10 @@ class MigrationBlocked(SchemaError):
 
 
 class MissingPrivilege(SchemaError, StatementFailed):
-    def __init__(self, *, schema: str, reason: str, remedy: str) -> None:
+    def __init__(self, *, schema: str, reason: str, remedy: str, sqlstate: str | None = None) -> None:
         self.schema, self.reason, self.remedy = schema, reason, remedy
         super().__init__(
-            f'this role lacks a right on database schema "{schema}" ({reason}): {remedy}', sqlstate="42501"
+            f'this role lacks a right on database schema "{schema}" ({reason}): {remedy}', sqlstate=sqlstate
         )
 
 

@@ -15,9 +15,9 @@ from holdfast.errors import (
     ServerUnable,
     StatementFailed,
 )
-from holdfast.postgres.sqlstate import LOST, Meaning, ServerFailure, meaning
+from holdfast.postgres.sqlstate import LOST, Meaning, ServerFailure
 from holdfast.postgres.statement_retries import Repeats
-from holdfast.postgres.translate import translate
+from holdfast.postgres.translate import meaning, translate
 
 
 def _error(code: str | None) -> psycopg.Error:

@@ -7,8 +7,7 @@ import psycopg
 
 from holdfast.postgres.availability import Availability
 from holdfast.postgres.pooled_connection import Pooled
-from holdfast.postgres.sqlstate import meaning
-from holdfast.postgres.translate import NoReply, one_line
+from holdfast.postgres.translate import NoReply, meaning, one_line
 
 _TRUSTED_SECONDS: Final = 20.0
 """For so long an idle connection is believed to work if its socket says nothing else: asking before every

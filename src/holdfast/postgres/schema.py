@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass
 
 from holdfast.errors import InvalidSchemaName, MissingPrivilege, SchemaNotFound
+from holdfast.postgres.sqlstate import FORBIDDEN, UNKNOWN_NAME
 
 _ALLOWED = re.compile(r"(?!pg_)[a-z][a-z0-9_]{0,39}")
 
@@ -28,29 +29,16 @@ class Schema:
         return text.replace("{schema}", self.quoted).replace("{schema_name}", self.name)
 
 
-NOT_FOUND = frozenset(
-    {
-        "3F000",  # schema
-        "42P01",  # table, also when the whole schema is missing
-        "42703",  # column
-        "42704",  # type
-        "42883",  # function
-    }
-)
-"""The SQLSTATEs of a statement that names what is not there, as in a database that was never migrated."""
-
-FORBIDDEN = "42501"
-"""The SQLSTATE of a statement that its role may not run."""
-
-
-def misfit(sqlstate: str | None, reason: str, schema: Schema) -> SchemaNotFound | MissingPrivilege | None:
+def schema_error(
+    sqlstate: str | None, reason: str, schema: Schema
+) -> SchemaNotFound | MissingPrivilege | None:
     """The error for a statement that failed because of the schema: missing, or without rights. Else None."""
-    if sqlstate in NOT_FOUND:
+    if sqlstate in UNKNOWN_NAME:
         return SchemaNotFound(schema=schema.name, reason=reason, sqlstate=sqlstate)
     if sqlstate == FORBIDDEN:
         remedy = (
             f"its owner must grant usage on schema {schema.quoted} and rights on what is in it, as "
             "docs/how-to/least-privilege.md lists them for workers and producers"
         )
-        return MissingPrivilege(schema=schema.name, reason=reason, remedy=remedy)
+        return MissingPrivilege(schema=schema.name, reason=reason, remedy=remedy, sqlstate=sqlstate)
     return None

@@ -1,13 +1,35 @@
-"""What an error of Postgres means for the sender of the statement: a pure table, with the reasons.
+"""What an error of Postgres means: the only file that knows SQLSTATEs, as a pure table with the reasons.
 
-Three questions are answered: may it be sent again, is it known whether it took effect, and is the data at
-fault or the server. The last one is asked only here: an outage must never be taken for a bad row.
+For the sender of a statement `of_code` answers three questions: may it be sent again, is it known whether it
+took effect, and is the data at fault or the server. An outage must never be taken for a bad row.
+A code that means something more to other modules, such as a table that is not there, has a name.
+Imports no driver: statements run on connections of drivers other than psycopg, too.
 """
 
 from dataclasses import dataclass
 from enum import Enum, auto
 
-import psycopg
+NO_TABLE = frozenset({"3F000", "42P01"})
+"""A schema or a table is not there; Postgres says 42P01 also when the whole schema is missing."""
+
+NO_COLUMN = "42703"
+
+UNKNOWN_NAME = frozenset({*NO_TABLE, NO_COLUMN, "42704", "42883"})
+"""A statement names what is not there, be it a type (42704) or a function (42883): as in a database that was
+never migrated.
+"""
+
+FORBIDDEN = "42501"
+"""The role may not do it."""
+
+LOCKED_OUT = frozenset({"55P03", "40P01"})
+"""A lock was not available in time, or only by a deadlock: another transaction holds it."""
+
+NO_TRANSACTION = "25P01"
+"""What needs a transaction found none: the connection is in autocommit, or its transaction was ended."""
+
+NO_SAVEPOINT = "3B001"
+"""There is no savepoint of that name: its transaction was ended, and another was begun."""
 
 
 class Meaning(Enum):
@@ -88,11 +110,5 @@ def is_data_code(code: str) -> bool:
     return code not in _BY_CODE and _BY_CLASS.get(code[:2]) is BAD_DATA
 
 
-def meaning(error: psycopg.Error) -> ServerFailure:
-    """What an error says. One without a code comes from this side: a broken socket, or a wrong call."""
-    code = error.sqlstate
-    if code is not None:
-        return _BY_CODE.get(code) or _BY_CLASS.get(code[:2]) or REFUSED
-    if isinstance(error, (psycopg.DataError, psycopg.ProgrammingError)):
-        return BAD_DATA  # psycopg itself could not encode it
-    return LOST if isinstance(error, psycopg.OperationalError) else REFUSED
+def of_code(code: str) -> ServerFailure:
+    return _BY_CODE.get(code) or _BY_CLASS.get(code[:2]) or REFUSED

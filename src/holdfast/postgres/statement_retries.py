@@ -9,9 +9,9 @@ from typing import Any
 import psycopg
 
 from holdfast.domain.backoff import Exponential
-from holdfast.postgres.sqlstate import Meaning, ServerFailure, meaning
+from holdfast.postgres.sqlstate import Meaning, ServerFailure
 from holdfast.postgres.statement import Statement
-from holdfast.postgres.translate import translate
+from holdfast.postgres.translate import meaning, translate
 
 _SENT_AGAIN = (Meaning.TRANSIENT, Meaning.CONFLICT)
 _BACKOFF = Exponential(timedelta(milliseconds=20), factor=4, cap=timedelta(seconds=2), jitter=0.5)

@@ -17,8 +17,8 @@ from holdfast.errors import (
     StatementFailed,
 )
 from holdfast.postgres.dsn import Dsn
-from holdfast.postgres.schema import Schema, misfit
-from holdfast.postgres.sqlstate import Meaning, meaning
+from holdfast.postgres.schema import Schema, schema_error
+from holdfast.postgres.sqlstate import BAD_DATA, LOST, REFUSED, Meaning, ServerFailure, of_code
 
 _BY_MEANING: dict[Meaning, type[DatabaseError]] = {
     Meaning.TRANSIENT: ServerUnable,
@@ -40,6 +40,15 @@ class NoReply(psycopg.OperationalError):
         super().__init__(f"no reply within {seconds:g} s" + (f" ({option})" if option else ""))
 
 
+def meaning(error: psycopg.Error) -> ServerFailure:
+    """What an error says. One without a code comes from this side: a broken socket, or a wrong call."""
+    if error.sqlstate is not None:
+        return of_code(error.sqlstate)
+    if isinstance(error, (psycopg.DataError, psycopg.ProgrammingError)):
+        return BAD_DATA  # psycopg itself could not encode it
+    return LOST if isinstance(error, psycopg.OperationalError) else REFUSED
+
+
 def translate(error: psycopg.Error, doing: str, schema: Schema | None = None) -> DatabaseError:
     """What the failure of something that was sent means to its caller; `schema` is the one that our
     statement uses.
@@ -52,7 +61,7 @@ def translate(error: psycopg.Error, doing: str, schema: Schema | None = None) ->
             sqlstate=error.sqlstate,
         )
     reason = f"{doing}: {one_line(error)}"
-    if schema is not None and (told := misfit(error.sqlstate, reason, schema)):
+    if schema is not None and (told := schema_error(error.sqlstate, reason, schema)):
         return told
     return _BY_MEANING[failure.meaning](reason, sqlstate=error.sqlstate)
 

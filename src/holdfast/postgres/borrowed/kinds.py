@@ -109,8 +109,8 @@ def closed(connection: object) -> WrongConnection:
 
 
 def not_a_connection(connection: object) -> WrongConnection:
-    hints = (NOT_CONNECTIONS[name] for name in _class_names(connection) if name in NOT_CONNECTIONS)
-    return WrongConnection(f"cannot run on {described(connection)}: {next(hints, _KNOWN)}")
+    advice = (NOT_CONNECTIONS[name] for name in _class_names(connection) if name in NOT_CONNECTIONS)
+    return WrongConnection(f"cannot run on {described(connection)}: {next(advice, _KNOWN)}")
 
 
 def _class_names(connection: object) -> Iterator[ClassName]:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from holdfast.errors import HoldfastError
-from holdfast.postgres.borrowed.misfit import told
+from holdfast.postgres.borrowed.driver_errors import told
 from holdfast.postgres.sqlstate import is_data_code
 
 _DEPTH = 5

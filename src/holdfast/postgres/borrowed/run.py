@@ -2,8 +2,8 @@
 
 from typing import TYPE_CHECKING, TypeVar, assert_never, cast
 
+from holdfast.postgres.borrowed.driver_errors import explained
 from holdfast.postgres.borrowed.kinds import awaited, blocking
-from holdfast.postgres.borrowed.misfit import explained
 from holdfast.postgres.borrowed.values import Rows, plain
 from holdfast.postgres.statement import Statement
 

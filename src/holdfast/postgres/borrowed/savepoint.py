@@ -10,13 +10,12 @@ from types import TracebackType
 from typing import Any
 
 from holdfast.errors import TransactionEnded, WrongConnection
+from holdfast.postgres.borrowed.driver_errors import told
 from holdfast.postgres.borrowed.kinds import awaited, blocking, described
-from holdfast.postgres.borrowed.misfit import told
 from holdfast.postgres.borrowed.run import run_on, run_on_blocking
+from holdfast.postgres.sqlstate import NO_SAVEPOINT, NO_TRANSACTION
 from holdfast.postgres.statement import Statement
 
-_NO_TRANSACTION = "25P01"
-_NO_SAVEPOINT = "3B001"
 _NAME = "holdfast_block"
 
 
@@ -114,7 +113,7 @@ def _autocommit_refused(connection: object) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        if told(error)[0] == _NO_TRANSACTION:
+        if told(error)[0] == NO_TRANSACTION:
             raise WrongConnection(
                 f"{described(connection)} is in autocommit, where nothing can be rolled back: pass one that "
                 'is not, such as of an engine without isolation_level="AUTOCOMMIT"'
@@ -133,7 +132,7 @@ def _ended() -> Iterator[None]:
 
 
 def _says_gone(error: BaseException) -> bool:
-    return told(error)[0] in (_NO_TRANSACTION, _NO_SAVEPOINT)
+    return told(error)[0] in (NO_TRANSACTION, NO_SAVEPOINT)
 
 
 def _sent(verb: str) -> Statement[None]:

@@ -10,8 +10,9 @@ from holdfast.errors import ServerTooOld
 from holdfast.postgres.migrations import steps
 from holdfast.postgres.migrations.migration import Migration
 from holdfast.postgres.migrations.trouble import unforeseen
-from holdfast.postgres.migrations.version import NOT_CREATED, primary_message, refusal
+from holdfast.postgres.migrations.version import primary_message, refusal
 from holdfast.postgres.schema import Schema
+from holdfast.postgres.sqlstate import NO_TABLE
 
 OLDEST_SERVER = 14
 
@@ -84,7 +85,7 @@ def look(conn: psycopg.Connection, schema: Schema, known: Sequence[Migration]) -
         with conn.transaction():
             return Standing(schema, tuple(known), list_applied(conn, schema))
     except psycopg.Error as error:
-        if error.sqlstate in NOT_CREATED:
+        if error.sqlstate in NO_TABLE:
             return Standing(schema, tuple(known))
         if meaning := refusal(error.sqlstate, primary_message(error), schema=schema, known=len(known)):
             raise meaning from error

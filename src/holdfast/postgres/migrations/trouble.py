@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 import psycopg
-from psycopg import errors as postgres
 
 from holdfast.domain.duration import compact
 from holdfast.errors import (
@@ -22,6 +21,7 @@ from holdfast.postgres.migrations import steps
 from holdfast.postgres.migrations.migration import Migration
 from holdfast.postgres.migrations.version import primary_message
 from holdfast.postgres.schema import Schema
+from holdfast.postgres.sqlstate import FORBIDDEN, LOCKED_OUT
 
 _REMEDY = (
     'run "holdfast migrate" as the role that owns the schema (or may create it), '
@@ -65,14 +65,14 @@ class Trouble:
     def _common(self, error: psycopg.Error, waited: str) -> HoldfastError | None:
         if self.conn.closed:
             return unforeseen(self.conn, error)
-        match error:
-            case postgres.LockNotAvailable() | postgres.DeadlockDetected():
-                return MigrationBlocked(schema=self.schema.name, reason=waited)
-            case postgres.InsufficientPrivilege():
-                reason = primary_message(error)
-                return MissingPrivilege(schema=self.schema.name, reason=reason, remedy=_REMEDY)
-            case _:
-                return None
+        if error.sqlstate in LOCKED_OUT:
+            return MigrationBlocked(schema=self.schema.name, reason=waited)
+        if error.sqlstate == FORBIDDEN:
+            reason = primary_message(error)
+            return MissingPrivilege(
+                schema=self.schema.name, reason=reason, remedy=_REMEDY, sqlstate=error.sqlstate
+            )
+        return None
 
     def _failed(self, error: psycopg.Error, migration: Migration) -> MigrationFailed:
         reason = _located(error, steps.change(self.schema, migration))

@@ -13,7 +13,8 @@ import psycopg
 
 from holdfast.domain.schema_version import SchemaVersion
 from holdfast.errors import DatabaseError, MissingPrivilege, SchemaError, SchemaNotFound, SchemaOutdated
-from holdfast.postgres.schema import FORBIDDEN, Schema, misfit
+from holdfast.postgres.schema import Schema, schema_error
+from holdfast.postgres.sqlstate import FORBIDDEN, NO_COLUMN, NO_TABLE
 from holdfast.postgres.statement import Statement, StatementFile
 
 SQL = files("holdfast.postgres.migrations") / "sql"
@@ -26,10 +27,6 @@ def _version(version: int, min_code: int, base: str | bytes | None) -> SchemaVer
 
 _READ_VERSION = StatementFile.read(SQL, "read_version", _version, is_repeatable=True)
 
-# Postgres says undefined_table also when the whole schema is missing.
-NOT_CREATED = frozenset({"42P01", "3F000"})
-FOREIGN = "42703"  # a column is missing
-
 
 def read_version(schema: Schema) -> Statement[SchemaVersion]:
     return _READ_VERSION.with_params(schema)
@@ -37,11 +34,11 @@ def read_version(schema: Schema) -> Statement[SchemaVersion]:
 
 def refusal(sqlstate: str | None, message: str, *, schema: Schema, known: int) -> SchemaError | None:
     """What it means that `read_version` failed, or None when it says nothing about the schema."""
-    if sqlstate in NOT_CREATED:
+    if sqlstate in NO_TABLE:
         return SchemaOutdated(found=0, needed=known, schema=schema.name)
     if sqlstate == FORBIDDEN:
-        return misfit(sqlstate, message, schema)
-    if sqlstate == FOREIGN:
+        return schema_error(sqlstate, message, schema)
+    if sqlstate == NO_COLUMN:
         return SchemaError(
             f"{schema.quoted}.migration is a table of another program ({message}): choose another schema name"
         )

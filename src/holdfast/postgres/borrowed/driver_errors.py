@@ -1,12 +1,12 @@
-"""When Postgres does not know what a statement of ours names, or forbids it: the connection is to another
-database, to one that was not migrated, or of a role without rights. There the caller's driver cannot say
-what to do.
+"""What an error of the caller's own driver says: the SQLSTATE under its wrappings, and what to do when it is
+about our schema: the connection is to another database, to one that was not migrated, or of a role without
+rights. There the driver itself cannot say what to do.
 """
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from holdfast.postgres.schema import misfit
+from holdfast.postgres.schema import schema_error
 from holdfast.postgres.statement import Statement
 
 _DEPTH = 5
@@ -21,7 +21,7 @@ def explained(statement: Statement[object]) -> Iterator[None]:
         sqlstate, reason = told(error)
         if sqlstate is None or statement.schema is None:
             raise
-        if meaning := misfit(sqlstate, reason, statement.schema):
+        if meaning := schema_error(sqlstate, reason, statement.schema):
             raise meaning from error
         raise
 
