@@ -17,6 +17,7 @@ from types import FrameType
 from typing import Literal
 
 from holdfast.domain.duration import compact
+from holdfast.telemetry.batching_handler import write_out
 from holdfast.telemetry.log_lines import say
 from holdfast.worker.worker import Worker
 
@@ -116,6 +117,7 @@ def ending_this_process(worker: Worker, orders: Orders | None) -> Iterator[None]
         elif stopper.asked < _SECOND:
             stopper.hurry()
         else:
+            write_out()
             os._exit(1)
 
     def obey(is_hurried: bool) -> None:  # noqa: FBT001  # the shape of Orders
@@ -157,6 +159,7 @@ def _exit_in(seconds: float, code: int) -> None:
     """End this process, unless it has ended by itself until then."""
 
     def end() -> None:
+        write_out()
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
         os._exit(code)

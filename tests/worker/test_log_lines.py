@@ -10,13 +10,13 @@ import psycopg
 import pytest
 
 from holdfast import App
-from holdfast.cli.log_setup import TextFormatter
 from holdfast.domain.failure import Failure
 from holdfast.domain.states import RunOutcome
 from holdfast.telemetry.events import AttemptEnded, AttemptFact, Event
 from holdfast.telemetry.json_formatter import JsonFormatter
 from holdfast.telemetry.log import log_event
 from holdfast.telemetry.log_lines import say
+from holdfast.telemetry.text_formatter import TextFormatter
 from holdfast.worker.failure_from_error import from_error
 from support.waiting import until
 

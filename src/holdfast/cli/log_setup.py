@@ -2,13 +2,14 @@
 
 import logging
 import sys
-from collections.abc import Mapping
-from datetime import UTC, datetime
-from typing import Any, Literal
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from typing import Literal
 
+from holdfast.telemetry.batching_handler import BatchingHandler
 from holdfast.telemetry.json_formatter import JsonFormatter
-from holdfast.telemetry.log_lines import escaped, indented, key_values
 from holdfast.telemetry.python_warnings import log_warnings
+from holdfast.telemetry.text_formatter import TextFormatter
 from holdfast.worker.current_run import current_run, log_facts
 
 LogFormat = Literal["text", "json"]
@@ -18,39 +19,23 @@ def set_up_logging(log_format: LogFormat, level: str) -> None:
     """Send everything from this level on to stderr, Python's warnings too, in place of what was set up
     before.
     """
-    handler = logging.StreamHandler(sys.stderr)
+    handler = BatchingHandler(sys.stderr)
     handler.addFilter(_add_facts)
     handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     log_warnings()
 
 
-class TextFormatter(logging.Formatter):
-    """`2026-01-31T09:00:00.000+00:00 INFO shop packed the box: job=7 run=9 attempt=1`."""
-
-    def __init__(self) -> None:
-        super().__init__("%(asctime)s %(levelname)s %(name)s %(message)s")
-
-    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: ARG002, N802  # logging's
-        return datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
-
-    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # logging's
-        line = escaped(super().formatMessage(record))
-        of: Mapping[str, object] | None = getattr(record, "holdfast_facts", None)
-        return f"{line}: {key_values(of)}" if of else line
-
-    def format(self, record: logging.LogRecord) -> str:
-        if not record.exc_info:
-            return super().format(record)
-        # Another handler may have left there what it made of the error.
-        found, record.exc_text = record.exc_text, None
-        try:
-            return super().format(record)
-        finally:
-            record.exc_text = found
-
-    def formatException(self, ei: Any) -> str:  # noqa: N802  # logging's
-        return indented(super().formatException(ei))
+@contextmanager
+def batched_logging() -> Iterator[None]:
+    """While a worker runs: lines are written many at once, so that one for each attempt costs little. Does
+    nothing to handlers that the app has set up.
+    """
+    with ExitStack() as stack:
+        for handler in logging.root.handlers:
+            if isinstance(handler, BatchingHandler):
+                stack.enter_context(handler.batching())
+        yield
 
 
 def _add_facts(record: logging.LogRecord) -> bool:

@@ -11,7 +11,7 @@ import click
 
 from holdfast.cli.app_loader import load_app
 from holdfast.cli.exit_codes import Exit
-from holdfast.cli.log_setup import LogFormat, set_up_logging
+from holdfast.cli.log_setup import LogFormat, batched_logging, set_up_logging
 from holdfast.cli.one_worker import work
 from holdfast.cli.options import length
 from holdfast.cli.supervised import Supervised
@@ -163,7 +163,8 @@ def worker(
     if is_logging_asked_for or not logging.root.handlers:
         set_up_logging(log_format, log_level)
     try:
-        work(app, arguments, supervised)
+        with batched_logging():
+            work(app, arguments, supervised)
     except BaseExceptionGroup as group:
         raise _only(group) from None
     return Exit.OK

@@ -2,9 +2,13 @@
 
 import json
 import logging
-from datetime import UTC, datetime
+from collections.abc import Mapping
+from json.encoder import encode_basestring
 
 from holdfast.telemetry.log_lines import escaped
+from holdfast.telemetry.moment import moment
+
+_encoded = json.JSONEncoder(ensure_ascii=False, default=str).encode
 
 
 class JsonFormatter(logging.Formatter):
@@ -13,8 +17,11 @@ class JsonFormatter(logging.Formatter):
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        moment = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
-        line: dict[str, object] = {"time": moment, "level": record.levelname, "logger": record.name}
+        line: dict[str, object] = {
+            "time": moment(record.created),
+            "level": record.levelname,
+            "logger": record.name,
+        }
         facts = getattr(record, "holdfast", None)
         if isinstance(facts, dict):
             line |= facts
@@ -23,4 +30,17 @@ class JsonFormatter(logging.Formatter):
         if record.exc_info:
             line["exception"] = self.formatException(record.exc_info)
         # Inside of its strings, JSON reads these escapes back as what they stand for.
-        return escaped(json.dumps(line, ensure_ascii=False, default=str))
+        return escaped(_object(line))
+
+
+def _object(members: Mapping[str, object]) -> str:
+    """As `json.dumps` writes it. Text and whole numbers, which most members are, take half of its time."""
+    return (
+        f"{{{', '.join([f'{encode_basestring(name)}: {_value(value)}' for name, value in members.items()])}}}"
+    )
+
+
+def _value(value: object) -> str:
+    if type(value) is str:
+        return encode_basestring(value)
+    return str(value) if type(value) is int else _encoded(value)

@@ -32,9 +32,11 @@ from holdfast.telemetry.events import (
     WorkerWasLost,
 )
 from holdfast.telemetry.log_lines import escaped, say
+from holdfast.telemetry.success_line import SuccessLine, is_plain_success
 
 logger = logging.getLogger("holdfast.worker")
 
+_success_line = SuccessLine(logger)
 _LEVELS: dict[type[Event], int] = {AttemptStarted: logging.DEBUG, AttemptEnded: logging.INFO}
 _BAD: tuple[RunOutcome, ...] = ("failed", "expired")
 _THREAD = 'plain functions cannot be stopped, see isolate="process"'
@@ -51,11 +53,13 @@ class EventLog:
         """Whether a line would come of it at all, as far as that is known before it happens."""
         return logger.isEnabledFor(_LEVELS.get(kind, logging.WARNING))
 
-    def __call__(self, event: Event) -> None:  # noqa: C901, PLR0912  # a line for each event
+    def __call__(self, event: Event) -> None:  # noqa: C901, PLR0912, PLR0915  # a line for each event
         match event:
             case AttemptStarted():
                 if logger.isEnabledFor(logging.DEBUG):
                     _line(logging.DEBUG, "attempt started", **_of(event.of))
+            case AttemptEnded() if is_plain_success(event):
+                _success_line.say(event)
             case AttemptEnded():
                 level = _level(event)
                 if logger.isEnabledFor(level):

@@ -8,6 +8,7 @@ from datetime import timedelta
 
 from holdfast.domain.duration import compact
 from holdfast.telemetry.error_line import Start
+from holdfast.telemetry.record_maker import blank_record
 
 
 def say(
@@ -23,24 +24,34 @@ def say(
     its lines indented, so that none passes for a line of the log; in JSON it is a member. `more` is added to
     the message of the text alone.
     """
-    if not to.isEnabledFor(level):
-        return
+    if to.isEnabledFor(level):
+        to.handle(fact_record(to, level, message, traceback, more, **facts))
+
+
+def fact_record(
+    of: logging.Logger,
+    level: int,
+    message: str,
+    traceback: str | None = None,
+    more: str | None = None,
+    /,
+    **facts: object,
+) -> logging.LogRecord:
+    """The record of such a line."""
     text = key_values(facts)
-    record = to.makeRecord(
-        to.name, level, __file__, 0, "%s: %s" if text else "%s%s", (message + (more or ""), text), None, "say"
-    )
+    record = blank_record(of, level, "%s: %s" if text else "%s%s", (message + (more or ""), text))
     told: dict[str, object] = {"event": message, **facts}
     vars(record)["holdfast"] = told
     if traceback is not None:
         told["traceback"] = traceback
         record.exc_text = indented(traceback)
-    to.handle(record)
+    return record
 
 
 def key_values(facts: Mapping[str, object]) -> str:
     """For people: `attempt=1/20 took=12ms`. JSON has the numbers `attempt`, `max_attempts` and `took_ms`."""
     return " ".join(
-        f"{name.removesuffix('_ms')}={_value(_shown(name, value, facts))}"
+        f"{name.removesuffix('_ms')}={fact_value(_shown(name, value, facts))}"
         for name, value in facts.items()
         if value is not None and name not in ("max_attempts", "waiting")
     )
@@ -62,6 +73,8 @@ _NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 def escaped(text: str) -> str:
     """One line that shows what it holds and does nothing else."""
+    if text.isascii() and text.isprintable():  # as most lines are: there is nothing to look for
+        return text
     return _encodable(_TREACHEROUS.sub(lambda found: _NAMED.get(found[0]) or f"\\u{ord(found[0]):04x}", text))
 
 
@@ -69,7 +82,8 @@ def indented(text: str) -> str:
     return "\n".join(f"    {escaped(line)}" for line in text.rstrip("\n").split("\n"))
 
 
-def _value(value: object) -> str:
+def fact_value(value: object) -> str:
+    """A value as text has it: quoted where it would not end with the next space."""
     text = str(value)
     is_bare = text and not any(c in text for c in ' "=') and not _TREACHEROUS.search(text)
     return escaped(text if is_bare else json.dumps(text, ensure_ascii=False))
