@@ -2,10 +2,11 @@
 
 import re
 from pathlib import Path
-from typing import get_args
+from typing import Any, get_args
 
 import pytest
 
+from holdfast.cli.flows_output import mark
 from holdfast.domain.states import (
     ACTIVE_STATES,
     CONTINUING_OUTCOMES,
@@ -13,9 +14,12 @@ from holdfast.domain.states import (
     JOB_STATES,
     RUN_OUTCOMES,
     FinalState,
+    RunOutcome,
     final_state,
 )
+from holdfast.flows.records import STEP_STATES, StepState
 from holdfast.storage.statements import FOLDER
+from holdfast.worker.job_kind import Hooks
 from storage.every_statement import KNOWN
 from support.engine import Engine
 
@@ -91,6 +95,22 @@ def test_every_state_and_every_outcome_is_documented() -> None:
         r"^\| `outcome` \| (.*) \|$", (_DOCS / "tables.md").read_text("utf-8"), re.MULTILINE
     )
     assert set(RUN_OUTCOMES) in [set(re.findall(r"`(\w+)`", listed)) for listed in outcomes]
+
+
+@pytest.mark.parametrize("outcome", RUN_OUTCOMES)
+def test_every_outcome_has_its_hooks_or_none(outcome: RunOutcome) -> None:
+    assert isinstance(Hooks().told_of(outcome), tuple)
+
+
+@pytest.mark.parametrize("state", STEP_STATES)
+def test_every_state_has_its_mark(state: StepState) -> None:
+    assert len(mark(state)) == 1
+
+
+def test_a_word_that_newer_code_has_written_calls_no_hook_and_is_drawn_as_a_question() -> None:
+    word: Any = "superseded"
+    assert Hooks().told_of(word) == ()
+    assert mark(word) == "?"
 
 
 @pytest.mark.parametrize("state", get_args(FinalState))

@@ -4,24 +4,12 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from itertools import groupby
-from typing import Any
+from typing import Any, assert_never
 
 from holdfast.cli.schedules_output import length, moment
 from holdfast.cli.table import terminal_width
-from holdfast.flows.records import FlowRecord, FlowStep, StepState
+from holdfast.flows.records import STEP_STATES, FlowRecord, FlowStep, StepState
 
-_MARKS: dict[StepState, str] = {
-    "scheduled": "◷",
-    "ready": "○",
-    "running": "◔",
-    "waiting": "⏸",
-    "succeeded": "✓",
-    "done": "✓",
-    "failed": "✕",
-    "cancelled": "⊘",
-    "expired": "⊘",
-    "lost": "?",
-}
 STEP_HEADS = ("STEP", "KIND", "STATE", "TRIES", "AT (UTC)", "UNTIL (UTC)", "JOB", "VALUE")
 RUN_HEADS = ("RUN", "STEP", "OUTCOME", "TRY", "ENDED (UTC)", "TOOK", "ERROR")
 _LATEST = 10
@@ -30,7 +18,32 @@ _VALUE = 200
 
 
 def marked(state: StepState) -> str:
-    return f"{_MARKS.get(state, '?')} {state}"
+    return f"{mark(state)} {state}"
+
+
+def mark(state: StepState) -> str:  # noqa: PLR0911  # a return for each mark
+    """How a state is drawn."""
+    if state not in STEP_STATES:
+        return "?"  # newer code has written it
+    match state:
+        case "scheduled":
+            return "◷"
+        case "ready":
+            return "○"
+        case "running":
+            return "◔"
+        case "waiting":
+            return "⏸"
+        case "succeeded" | "done":
+            return "✓"
+        case "failed":
+            return "✕"
+        case "cancelled" | "expired":
+            return "⊘"
+        case "lost" | "unknown":
+            return "?"
+        case _:
+            assert_never(state)
 
 
 def short(error: dict[str, Any] | None) -> str:
@@ -120,11 +133,11 @@ def graph(record: FlowRecord) -> Iterator[str]:
         else:
             for step in steps:
                 yield "│"
-                yield _cut(f"{_mark(step)} {step.name.ljust(width)}  {_detail(step, record)}")
+                yield _cut(f"{mark(step.state)} {step.name.ljust(width)}  {_detail(step, record)}")
     has_failed_step = bool(record.steps) and record.steps[-1].state == "failed"
     if record.error is not None and not has_failed_step:
         yield "│"
-        yield _cut(f"{_MARKS.get(record.state, '?')} {short(record.error)}")
+        yield _cut(f"{mark(record.state)} {short(record.error)}")
     elif record.state == "succeeded":
         yield "│"
         yield _cut(f"■ {_json(record.result)}")
@@ -134,15 +147,11 @@ def _children(children: Sequence[FlowStep]) -> Iterator[str]:
     yield "│"
     for child in children[:_MOST_CHILDREN]:
         end = f": {short(child.error)}" if child.error else ""
-        yield _cut(f"├── {_mark(child)} {child.name}  job {child.child}, {child.state}{end}")
+        yield _cut(f"├── {mark(child.state)} {child.name}  job {child.child}, {child.state}{end}")
     left = children[_MOST_CHILDREN:]
     if left:
         done = sum(child.state == "done" for child in left)
         yield f"├── … and {len(left):,} more, {done:,} of them done"
-
-
-def _mark(step: FlowStep) -> str:
-    return _MARKS.get(step.state, "?")
 
 
 def _detail(step: FlowStep, record: FlowRecord) -> str:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from holdfast.domain.states import FinalState, JobState, RunOutcome, final_state
 from holdfast.storage.flows_shown import FlowRow, StepRow
@@ -13,6 +13,7 @@ from holdfast.storage.job_lookup import Found, LedgerEntry
 _STATE = "state"
 
 StepState = Literal["done", "unknown", JobState]
+STEP_STATES: tuple[StepState, ...] = get_args(StepState)
 """`done`, or the state of the flow or of the child; `unknown` once the child was pruned."""
 
 

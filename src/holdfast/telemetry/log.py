@@ -38,7 +38,6 @@ logger = logging.getLogger("holdfast.worker")
 
 _success_line = SuccessLine(logger)
 _LEVELS: dict[type[Event], int] = {AttemptStarted: logging.DEBUG, AttemptEnded: logging.INFO}
-_BAD: tuple[RunOutcome, ...] = ("failed", "expired")
 _THREAD = 'plain functions cannot be stopped, see isolate="process"'
 _AT_LEAST_ONCE = "; the job may run again and repeat what this run did"
 _NOT_BEGUN = "; the handler was not called, and the job runs elsewhere"
@@ -101,7 +100,7 @@ class EventLog:
                 # Each time. The chore's loop warns once for each reason.
                 _line(logging.DEBUG, f"chore {chore} failed", error=f"{type(error).__name__}: {error}")
             case RunTakenAway():
-                level = logging.ERROR if event.outcome in _BAD else logging.WARNING
+                level = logging.ERROR if _is_bad_end(event.outcome) else logging.WARNING
                 _line(
                     level,
                     f"run taken away, {event.outcome}",
@@ -187,8 +186,19 @@ def _unserved(event: NobodyServes) -> str:
     return "no live worker that serves this queue knows this kind: its jobs wait"
 
 
+def _is_bad_end(outcome: RunOutcome) -> bool:
+    """Whether the job has ended without what was asked, and not because that was wanted."""
+    match outcome:
+        case "failed" | "expired":
+            return True
+        case "succeeded" | "cancelled" | "retried" | "snoozed" | "released":
+            return False
+        case _:
+            assert_never(outcome)
+
+
 def _level(event: AttemptEnded) -> int:
-    if event.outcome in _BAD:
+    if _is_bad_end(event.outcome):
         return logging.ERROR
     # Something went wrong, and may go wrong until the job is out of attempts; or the job was kept from
     # running at all, and may be until it is dead: its arguments do not fit, or an earlier run has not ended.
@@ -232,7 +242,7 @@ def _ending(event: AttemptEnded) -> dict[str, object]:
 
 def _traceback(event: AttemptEnded) -> str | None:
     """Of an attempt that failed for good; of every failed one at DEBUG."""
-    if event.failure is None or not (event.outcome in _BAD or logger.isEnabledFor(logging.DEBUG)):
+    if event.failure is None or not (_is_bad_end(event.outcome) or logger.isEnabledFor(logging.DEBUG)):
         return None
     return event.failure.traceback
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, assert_never
 
 from holdfast.codec.signature import Signature
 from holdfast.domain.job import Policy
@@ -61,6 +61,8 @@ class Hooks:
 
     def told_of(self, outcome: RunOutcome) -> tuple[tuple[str, ErrorHook | None], ...]:
         """The hooks to call, in order, once a run or a waiting job has ended with this outcome."""
+        if outcome not in RUN_OUTCOMES:
+            return ()  # newer code has written it
         match outcome:
             case "retried":
                 return (("on_failure", self.on_failure),)
@@ -70,8 +72,10 @@ class Hooks:
                 return (("on_expired", self.on_expired),)
             case "cancelled":
                 return (("on_cancelled", self.on_cancelled),)
-            case _:
+            case "succeeded" | "snoozed" | "released":
                 return ()
+            case _:
+                assert_never(outcome)
 
 
 @dataclass(frozen=True, slots=True)
