@@ -1,4 +1,12 @@
-"""Every chore of the leader: the one worker at a time that does what must be done once for all workers."""
+"""Every chore of the leader: the one worker at a time that does what must be done once for all workers.
+Nothing else runs only on the leader. Who leads is decided in `worker/chores/leader.py`; each chore has a loop
+of its own, `worker/chores/chore_loop.py`.
+
+To add one, write a file with a class whose `once` does one bounded turn and answers a `Did`, and below it a
+`Chore` with its name, its pace and what wakes it. Then add the `Chore` here:
+`tests/worker/test_leader_chores.py` fails while it is missing. A turn must be harmless if two leaders take it
+at once: leading only saves work.
+"""
 
 from typing import Final
 
@@ -18,17 +26,17 @@ from holdfast.worker.chores.unserved_reporter import REPORT_UNSERVED
 from holdfast.worker.chores.untold_reporter import REPORT_UNTOLD
 
 LEADER_CHORES: Final[tuple[Chore, ...]] = (
-    PROMOTE,
-    EXPIRE,
-    RESCUE,
-    ENFORCE_TIMEOUTS,
-    TURN_RING,
-    UNPARK,
-    FOLD_COUNTERS,
-    PRUNE,
-    REPORT_UNTOLD,
-    REPORT_UNSERVED,
-    FIRE_PLANS,
-    PRUNE_PLANS,
-    WAKE_FLOWS,
+    PROMOTE,  # scheduled jobs that are due can be claimed
+    EXPIRE,  # waiting jobs end when their deadline has passed
+    RESCUE,  # the runs of workers whose lease ran out are taken away
+    ENFORCE_TIMEOUTS,  # so are runs that outlived their timeout although their worker lives
+    TURN_RING,  # new jobs go to another segment, drained segments are truncated
+    UNPARK,  # jobs of kinds that no worker knew are claimed by a worker that does
+    FOLD_COUNTERS,  # tallies of settles become counters
+    PRUNE,  # ended jobs and counters that were kept for long enough are deleted
+    REPORT_UNTOLD,  # a warning of hooks that no worker calls
+    REPORT_UNSERVED,  # a warning of jobs and schedules that no worker serves
+    FIRE_PLANS,  # schedules fire
+    PRUNE_PLANS,  # plans that were kept for long enough are deleted
+    WAKE_FLOWS,  # flows go on whose event, child or time has come; old events are deleted
 )

@@ -7,12 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.codec.result import success
+from holdfast.codec.result import RESULT_LIMIT, bounded, success
 from holdfast.domain.failure import MESSAGE_LIMIT, Failure
 from holdfast.domain.job import Policy
 from holdfast.domain.json_text import flaw
 from holdfast.domain.outcome import AttemptOutcome, Failed, Snoozed, Succeeded
-from holdfast.domain.result import RESULT_LIMIT, bounded
 from holdfast.domain.retention import Retention
 from holdfast.domain.transition import (
     CompleteJob,

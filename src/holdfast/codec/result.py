@@ -1,19 +1,31 @@
-"""Results as JSON, bounded: what cannot be stored is dropped and flagged, and the run stays a success.
+"""The whole life of a result: encoded, bounded, and if it cannot be stored dropped and flagged. The run stays
+a success all the same: a payment is not made again for its receipt.
 
-What is made here is the outcome of the attempt. Nothing behind it reads or wraps the text again.
+1. The handler returns. `outcome_of_result` of `worker/attempt_outcome.py` calls `Signature.encode_result`,
+   which calls `success` below. For a handler that completes in its own transaction `worker/context.py` does.
+2. `success` encodes it and drops it for two reasons: `result_too_large` (`RESULT_LIMIT`) and
+   `result_unencodable`. A child process that cannot send its result sends the reason: `NotBrought`.
+3. The text or the flag is the outcome of the attempt, and nothing encodes or reads it again: `decide` puts it
+   into `CompleteJob`, and the settle statement into `ledger.result` and `ledger.flag`.
+4. `Handle.result` decodes the text, to the handler's return type where that is known. A result that was
+   dropped is None there, and `JobStatus.flag` says why.
 """
 
 import math
-from typing import Any
+from typing import Any, Final, Literal
 
 import msgspec
 
 from holdfast.codec.json_hooks import to_json_types
-from holdfast.domain.json_text import holds_nul, is_surely_longer
+from holdfast.domain.json_text import flaw, holds_nul, is_surely_longer
 from holdfast.domain.outcome import Succeeded
-from holdfast.domain.result import Flag, bounded, without_result
 
 encoder = msgspec.json.Encoder(enc_hook=to_json_types)
+
+Flag = Literal["result_too_large", "result_unencodable"]
+
+RESULT_LIMIT: Final = 16 * 1024
+"""In bytes."""
 
 
 class NotBrought:
@@ -46,6 +58,19 @@ def success(value: Any, decoder: msgspec.json.Decoder[Any] | None, *, limit: int
         return bounded(text, limit=limit)
     except Exception:  # noqa: BLE001  # a job that is done stays done, whatever the code of its result does
         return without_result(value.flag if isinstance(value, NotBrought) else "result_unencodable")
+
+
+def bounded(text: str, *, limit: int = RESULT_LIMIT) -> Succeeded:
+    """A success with a result that is JSON text already."""
+    if len(text) > limit or len(text.encode(errors="replace")) > limit:
+        return without_result("result_too_large")
+    if flaw(text) is not None:
+        return without_result("result_unencodable")
+    return Succeeded(text)
+
+
+def without_result(flag: Flag) -> Succeeded:
+    return Succeeded(None, flag)
 
 
 def loses_number(value: Any, text: str) -> bool:

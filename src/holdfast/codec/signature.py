@@ -13,12 +13,11 @@ import msgspec
 from holdfast.codec.complaints import Complaint, complaint, quoted, told, unwritable
 from holdfast.codec.hints import Function, name_of, parameters_of
 from holdfast.codec.json_hooks import to_json_types
-from holdfast.codec.result import encoder, success
+from holdfast.codec.result import RESULT_LIMIT, encoder, success
 from holdfast.codec.round_trip import shown
 from holdfast.codec.shape import Shape, shape_of
 from holdfast.domain.job import ARGS_LIMIT, check_args_text
 from holdfast.domain.outcome import Succeeded
-from holdfast.domain.result import RESULT_LIMIT
 from holdfast.errors import InvalidArguments, Undecodable
 
 _in_order = msgspec.json.Encoder(enc_hook=to_json_types, order="deterministic")

@@ -86,7 +86,17 @@ SUCCESS = CompleteJob(None, None)
 
 
 def decide(run: Run, outcome: AttemptOutcome, luck: float) -> Transition:  # noqa: PLR0911  # a return for each case
-    """The transition that follows; `luck` in [0, 1) spreads retries."""
+    """The transition that follows. Whether a job is tried again, and when, is decided here and nowhere else.
+
+    `run`: the number of this attempt, and the job's own `max_attempts`, `backoff` and `on_lost`, as it was
+    enqueued with them. `outcome`: of a handler that returned or raised, made by
+    `worker/attempt_outcome.py`; for `Failed` it has asked the kind's `Retry` whether this error is retried
+    (`on=`) and for a delay (a backoff that is a function, or `RetryLater`). Of a run that the leader takes
+    away, `Lost`, made by `storage/chores.py`. `luck` in [0, 1) spreads retries.
+
+    A step of a flow that has a `Retry` of its own is another matter: `after_failure` of
+    `flows/step_runner.py`.
+    """
     match outcome:
         case Succeeded(result, flag):
             return CompleteJob(result, flag)

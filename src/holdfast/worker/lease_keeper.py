@@ -3,6 +3,22 @@ loop does not lose it.
 
 The end of the lease is counted on the local monotonic clock from before the heartbeat was sent: the process
 never relies on its lease for longer than the database does.
+
+What happens when heartbeats fail, counted from the last one that worked, with the defaults of `Beats`:
+
+ 5 s  The next heartbeat fails (`_beat`). The log says so once, and it is tried again every 0.5 s. Runs go on.
+      If one works before 28 s, nothing else has happened.
+28 s  The process stops relying on the lease (`_end`), even while the thread still waits for a reply
+      (`_check_time`, on the event loop). `Registrar.lost` in `worker/identity.py` takes the identity away, so
+      that nothing is claimed, and `Attempts.tell_to_stop` stops every run with `Stop.LOST`: coroutines are
+      cancelled, child processes killed, threads told. What they come to is not settled; the log has a line
+      for each, and `on_lease_lost` is called. `Lease.check` refuses a handler that was about to begin.
+      `Registrar` tries every 0.5 s to register this worker again, under another id.
+30 s  `worker.expires_at` passes on the database's clock. The leader sees it when it renews its own lease, and
+      `worker/chores/job_rescuer.py` marks the worker as lost and takes its runs away. `decide` in
+      `domain/transition.py` says what follows: a retry with backoff, or failed.
+40 s  Other workers have the jobs, or will have them after their backoff. What this process may still send is
+      refused by the fence (job, run, worker). As soon as the database answers it, it is a new worker.
 """
 
 import asyncio

@@ -1,7 +1,6 @@
 """What a leader chore declares: its name, its pace, what wakes it and what it needs.
 
-To add a chore, write one file with a class that has `once` and a `Chore` that makes it, and add that `Chore`
-to the list in `holdfast.leader_chores`.
+`holdfast.leader_chores` lists all of them, and says how to add one.
 """
 
 from collections.abc import Callable, Iterable
