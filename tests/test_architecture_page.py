@@ -17,6 +17,10 @@ WALKS = [
     for file, names in re.findall(r"^\| .* \| `([\w/]+\.py)` \| (`.*`) \|$", PAGE, re.MULTILINE)
     for name in names.split(",")
 ]
+_QUESTIONS = PAGE.partition("## Questions and where they are answered")[2].partition("\n## ")[0]
+ANSWERS = re.findall(
+    r"^\| ([^|]+\?) \| (?:`([\w/]+\.py)`)? ?\| (?:`([\w.]+)`)? ?\| (.+) \|$", _QUESTIONS, re.MULTILINE
+)
 
 
 def defined_in(file: str) -> set[str]:
@@ -24,6 +28,9 @@ def defined_in(file: str) -> set[str]:
     for node in ast.parse((SOURCE / file).read_text("utf-8")).body:
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             names.add(node.name)
+        if isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names |= {target.id for target in targets if isinstance(target, ast.Name)}
         if isinstance(node, ast.ClassDef):
             methods = (each for each in node.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef))
             names |= {f"{node.name}.{method.name}" for method in methods}
@@ -32,12 +39,26 @@ def defined_in(file: str) -> set[str]:
 
 @pytest.mark.parametrize("file", sorted(set(re.findall(r"`([\w/]+\.(?:py|sql))`", PAGE))))
 def test_every_file_that_it_names_exists(file: str) -> None:
-    assert (SOURCE / file).is_file()
+    assert ((ROOT if file.startswith("tests/") else SOURCE) / file).is_file()
 
 
 @pytest.mark.parametrize(("file", "name"), WALKS)
 def test_every_function_of_a_walk_is_in_its_file(file: str, name: str) -> None:
     assert name in defined_in(file)
+
+
+def test_every_question_has_an_answer() -> None:
+    assert len(ANSWERS) == _QUESTIONS.count("\n| ") - 1, "a row that cannot be read"
+    assert len(ANSWERS) >= 20
+
+
+@pytest.mark.parametrize(("question", "file", "name", "answer"), ANSWERS)
+def test_an_answer_names_a_file_and_what_is_in_it(question: str, file: str, name: str, answer: str) -> None:
+    assert answer
+    if file:
+        assert name in defined_in(file)
+    else:
+        assert "CONTRIBUTING.md#" in answer
 
 
 def test_there_are_three_walks_and_thirty_words() -> None:
