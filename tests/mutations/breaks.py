@@ -38,8 +38,8 @@ BREAKS = (
     Break(
         "a worker does not prune",
         "leader_chores.py",
-        "    PRUNE,\n",
-        "",
+        "    PRUNE,  #",
+        "    #",
         (_CHORES + "test_a_worker_prunes_until_nothing_is_left_and_comes_back_for_more",),
     ),
     Break(
@@ -59,8 +59,8 @@ BREAKS = (
     Break(
         "a worker does not time overdue runs out",
         "leader_chores.py",
-        "    ENFORCE_TIMEOUTS,\n",
-        "",
+        "    ENFORCE_TIMEOUTS,  #",
+        "    #",
         (_CHORES + "test_a_leader_takes_away_what_its_worker_did_not_time_out",),
     ),
     Break(
@@ -80,22 +80,22 @@ BREAKS = (
     Break(
         "a worker does not expire what is late",
         "leader_chores.py",
-        "    EXPIRE,\n",
-        "",
+        "    EXPIRE,  #",
+        "    #",
         (_CHORES + "test_a_worker_expires_what_waits_past_its_deadline",),
     ),
     Break(
         "a worker does not fold what was counted",
         "leader_chores.py",
-        "    FOLD_COUNTERS,\n",
-        "",
+        "    FOLD_COUNTERS,  #",
+        "    #",
         (_CHORES + "test_a_worker_folds_what_was_counted",),
     ),
     Break(
         "a worker does not turn the ring",
         "leader_chores.py",
-        "    TURN_RING,\n",
-        "",
+        "    TURN_RING,  #",
+        "    #",
         (_CHORES + "test_a_worker_turns_the_ring_and_gives_space_back",),
     ),
     Break(
@@ -247,8 +247,8 @@ BREAKS = (
     Break(
         "what was parked does not come back",
         "leader_chores.py",
-        "    UNPARK,\n",
-        "",
+        "    UNPARK,  #",
+        "    #",
         (_WAKES + "test_a_worker_gets_what_was_parked_for_want_of_it",),
     ),
     Break(
@@ -421,7 +421,7 @@ BREAKS = (
     ),
     Break(
         "a key that is held is given to the next job",
-        "storage/sql/enqueue_unique.sql",
+        "storage/sql_parts/job_that_keeps_the_key.sql",
         "then excluded.job else held.job end",
         "then excluded.job else excluded.job end",
         ("storage/test_unique.py",),
