@@ -10,6 +10,7 @@ HoldfastError
 │   ├── InvalidMigration         a folder of migrations that cannot be run
 │   ├── WrongConnection          a connection this call cannot run on
 │   ├── InvalidArguments         they do not fit the job's signature
+│   ├── InvalidFilter            the text of a filter cannot be read
 │   ├── UnstorableType           a parameter or result of a type that JSON cannot carry
 │   ├── StepNameTaken            a flow used the name of a step twice in one run
 │   └── DatabaseClosed           used before it was opened, or after it was closed
@@ -97,6 +98,20 @@ class UnsupportedScheme(InvalidConnectionString):
             f'"{scheme}://" {wrong}: use postgresql://user@host/database, '
             'or key=value pairs such as "host=localhost dbname=shop"'
         )
+
+
+class InvalidFilter(InvalidInput):
+    """The text of a filter cannot be read: `start` and `end` say where, `advice` what could stand there."""
+
+    def __init__(self, text: str, start: int, end: int, reason: str, advice: str) -> None:
+        self.text = text
+        self.start = start
+        self.end = end
+        self.reason = reason
+        self.advice = advice
+        mark = " " * start + "^" * max(end - start, 1)
+        shown = "".join(" " if each.isspace() else each for each in text)
+        super().__init__(f"{reason}\n  {shown}\n  {mark}\n{advice}")
 
 
 class InvalidSchemaName(InvalidInput):
