@@ -1,0 +1,156 @@
+"""Masks what a kind declares as secret, for everything that people read: lists, logs, errors, exports.
+
+A place is written as a path: `/card/number`. `*` stands for any key or index, `**` for any depth, and `=glob`
+for every key that matches a pattern, whatever its case. The handler gets the values as they are.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any
+
+MASK = "[secret]"
+
+_ESCAPES = (("~", "~0"), ("/", "~1"), ("=", "~2"), ("*", "~3"))
+_SHORTEST = 4
+"""A shorter secret is not looked for in texts: masking every "1" would hide the text, not the secret."""
+
+
+def path_of(*steps: str) -> str:
+    """A path of literal keys. A step that is `*` or `**`, or begins with `=`, is given as it is."""
+    return "".join(f"/{step}" for step in steps)
+
+
+def literal(key: str) -> str:
+    """A key as a step of a path, whatever its characters."""
+    for character, escape in _ESCAPES:
+        key = key.replace(character, escape)
+    return key
+
+
+@dataclass(frozen=True, slots=True)
+class Redaction:
+    """The secret places of one kind. `EVERYTHING` is for a kind of which nothing is known."""
+
+    paths: tuple[tuple[str, ...], ...]
+
+    @classmethod
+    def of(cls, paths: Iterable[str]) -> "Redaction":
+        return cls(tuple(dict.fromkeys(tuple(path.split("/")[1:]) for path in paths)))
+
+    def masked(self, value: Any) -> Any:
+        """A copy in which each secret place holds the mask. Keeps None: it shows that nothing was given."""
+        return _masked(value, self.paths) if self.paths else value
+
+    def secrets_in(self, value: Any) -> tuple[str, ...]:
+        """The texts at secret places, longest first, to be masked where they appear in other texts."""
+        found = {text for text in _texts(_secrets(value, self.paths)) if len(text) >= _SHORTEST}
+        return tuple(sorted(found, key=lambda text: (-len(text), text)))
+
+    def covers(self, path: Sequence[str]) -> bool:
+        """Whether a place, or a part of it, is secret: such a place cannot be searched for."""
+        return any(_touches(pattern, tuple(path)) for pattern in self.paths)
+
+    def restored(self, edited: Any, stored: Any) -> Any:
+        """What an operator has edited, with the stored value wherever the mask was left in its place."""
+        return _restored(edited, stored, self.paths)
+
+
+EVERYTHING = Redaction(((),))
+
+
+def scrubbed(text: str, secrets: Sequence[str]) -> str:
+    """A text without the secrets that it quotes."""
+    for secret in secrets:
+        text = text.replace(secret, MASK)
+    return text
+
+
+def _masked(value: Any, paths: tuple[tuple[str, ...], ...]) -> Any:
+    if not paths or value is None:
+        return value
+    if () in paths:
+        return MASK
+    match value:
+        case Mapping():
+            return {key: _masked(item, _below(paths, str(key))) for key, item in value.items()}
+        case list() | tuple():
+            return [_masked(item, _below(paths, str(index))) for index, item in enumerate(value)]
+        case _:
+            return value
+
+
+def _secrets(value: Any, paths: tuple[tuple[str, ...], ...]) -> Iterator[Any]:
+    if not paths:
+        return
+    if () in paths:
+        yield value
+        return
+    match value:
+        case Mapping():
+            for key, item in value.items():
+                yield from _secrets(item, _below(paths, str(key)))
+        case list() | tuple():
+            for index, item in enumerate(value):
+                yield from _secrets(item, _below(paths, str(index)))
+
+
+def _texts(values: Iterable[Any]) -> Iterator[str]:
+    for value in values:
+        match value:
+            case str():
+                yield value
+            case Mapping():
+                yield from _texts(value.values())
+            case list() | tuple():
+                yield from _texts(value)
+            case int() | float() if not isinstance(value, bool):
+                yield str(value)
+
+
+def _restored(edited: Any, stored: Any, paths: tuple[tuple[str, ...], ...]) -> Any:
+    if () in paths:
+        return stored if edited == MASK else edited
+    match edited, stored:
+        case Mapping(), Mapping():
+            return {
+                key: _restored(item, stored.get(key), _below(paths, str(key))) for key, item in edited.items()
+            }
+        case list(), list():
+            padded = [*stored, *[None] * len(edited)]
+            return [
+                _restored(item, padded[index], _below(paths, str(index))) for index, item in enumerate(edited)
+            ]
+        case _:
+            return edited
+
+
+def _below(paths: tuple[tuple[str, ...], ...], key: str) -> tuple[tuple[str, ...], ...]:
+    """What the paths say about the value at this key."""
+    found = []
+    for path in paths:
+        if not path:
+            found.append(path)
+        elif path[0] == "**":
+            found.append(path)
+            found.extend(_below((path[1:],), key))
+        elif _fits(path[0], key):
+            found.append(path[1:])
+    return tuple(dict.fromkeys(found))
+
+
+def _fits(step: str, key: str) -> bool:
+    if step == "*":
+        return True
+    if step.startswith("="):
+        return fnmatchcase(key.lower(), step[1:].lower())
+    return step == literal(key)
+
+
+def _touches(pattern: tuple[str, ...], path: tuple[str, ...]) -> bool:
+    """Whether a secret lies at this place, above it or below it."""
+    if not pattern or not path:
+        return True
+    if pattern[0] == "**":
+        return _touches(pattern[1:], path) or _touches(pattern, path[1:])
+    return _fits(pattern[0], path[0]) and _touches(pattern[1:], path[1:])
