@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from holdfast.app import App
+    from holdfast.codec.secrets import Secret
     from holdfast.dead_letter_operators import DeadJob
     from holdfast.domain.retention import Retention
     from holdfast.domain.retry import Retry, exponential, polynomial
@@ -57,6 +58,7 @@ __all__ = [
     "RetryLater",
     "Schedule",
     "Scope",
+    "Secret",
     "Snooze",
     "Step",
     "WorkerOptions",
@@ -68,6 +70,7 @@ __all__ = [
 _HOMES = {
     "holdfast.producer.ambient_connection": ("OWN_TRANSACTION",),
     "holdfast.app": ("App",),
+    "holdfast.codec.secrets": ("Secret",),
     "holdfast.domain.retry": ("Retry", "exponential", "polynomial"),
     "holdfast.flows.events": ("Event",),
     "holdfast.flows.flow": ("Flow",),

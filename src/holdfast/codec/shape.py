@@ -10,7 +10,9 @@ import msgspec
 from holdfast.codec.hints import Function, hints_of, name_of
 from holdfast.codec.json_hooks import from_json_types
 from holdfast.codec.round_trip import PLAIN, Comparison, Difference, is_plainly_same
+from holdfast.codec.secrets import secret_paths, unmarked
 from holdfast.codec.storable_types import problem_with, takes_naive
+from holdfast.domain.redaction import Redaction
 from holdfast.errors import InvalidInput, UnstorableType
 
 _EXACT = (int, str, bool)
@@ -35,6 +37,8 @@ class Shape:
     """The types of all arguments, if these are of the kinds that equality says everything about."""
     is_exact: bool
     """Whether whatever JSON takes of these types it gives back: a float may be one that it does not know."""
+    redaction: Redaction
+    """The secret places of the arguments; those of the result begin with `/return`."""
 
     def changed(self, given: Mapping[str, Any], taken: msgspec.Struct) -> Difference | None:
         """What was given, against what was read back from its JSON."""
@@ -60,7 +64,8 @@ def shape_of(
     if first is not None and not takes_context:
         _check_first(name_of(function), first, hints.get(first, Any), context)
     own = [p for p in parameters.values() if not (takes_context and p.name == first)]
-    types = {parameter.name: hints.get(parameter.name, Any) for parameter in own}
+    marked = {parameter.name: hints.get(parameter.name, Any) for parameter in own}
+    types = {name: unmarked(hint) for name, hint in marked.items()}
     result = hints.get("return", Any)
     if result in (Never, NoReturn):
         result = None
@@ -80,6 +85,7 @@ def shape_of(
         result=msgspec.json.Decoder(result, dec_hook=from_json_types),
         plain=tuple(types.values()) if all(map(_is_plain, types.values())) else None,
         is_exact=all(hint in _EXACT for hint in types.values()),
+        redaction=Redaction.of(secret_paths({**marked, "return": result})),
     )
 
 

@@ -3,6 +3,8 @@
 Arguments are stored by name, and only those that were given: a default is that of the code that runs.
 """
 
+import json
+import re
 from collections.abc import Mapping
 from difflib import get_close_matches
 from inspect import Parameter
@@ -13,11 +15,13 @@ import msgspec
 from holdfast.codec.complaints import Complaint, complaint, quoted, told, unwritable
 from holdfast.codec.hints import Function, name_of, parameters_of
 from holdfast.codec.json_hooks import to_json_types
+from holdfast.codec.json_schema import json_schema
 from holdfast.codec.result import RESULT_LIMIT, encoder, success
 from holdfast.codec.round_trip import shown
 from holdfast.codec.shape import Shape, shape_of
 from holdfast.domain.job import ARGS_LIMIT, check_args_text
 from holdfast.domain.outcome import Succeeded
+from holdfast.domain.redaction import MASK, Redaction
 from holdfast.errors import InvalidArguments, Undecodable
 
 _in_order = msgspec.json.Encoder(enc_hook=to_json_types, order="deterministic")
@@ -50,6 +54,22 @@ class Signature:
         """The parameters that arguments are stored by: all but the context."""
         return self._resolved().names
 
+    @property
+    def redaction(self) -> Redaction:
+        """What of the arguments people must not see; what of the result, below `return`."""
+        return (self._shape or self._resolved()).redaction
+
+    def secrets_in(self, text: str) -> tuple[str, ...]:
+        """The secret values among stored arguments, as texts."""
+        try:
+            return self.redaction.secrets_in(json.loads(text))
+        except ValueError:
+            return ()
+
+    def json_schema(self) -> dict[str, Any]:
+        """The parameters as JSON Schema."""
+        return json_schema(self._resolved().record)
+
     def resolve(self, localns: Mapping[str, Any] | None = None) -> None:
         """Read the annotations and check that all of them can be stored. Harmless when repeated."""
         self._resolved(localns)
@@ -70,7 +90,7 @@ class Signature:
         except Exception as error:
             raise self._refused(given, complaint(error)) from error
         if changed:
-            raise InvalidArguments(self.name, changed.path, changed.problem)
+            raise self._invalid(changed.path, changed.problem)
         return text
 
     def keyed(self, text: str) -> str:
@@ -93,10 +113,11 @@ class Signature:
         try:
             arguments = msgspec.structs.asdict(shape.arguments.decode(text))
         except Exception as error:
+            shown_text = self._shown_text(text)
             raise Undecodable(
                 f"{self.name}() cannot take what is stored: {told(complaint(error))}. Its definition has "
-                f"probably changed between enqueueing and running. Stored: {quoted(text)}",
-                text=text,
+                f"probably changed between enqueueing and running. Stored: {quoted(shown_text)}",
+                text=shown_text,
             ) from error
         for name in shape.optional:
             if arguments[name] is msgspec.UNSET:
@@ -153,7 +174,7 @@ class Signature:
             try:
                 check_args_text(encoder.encode({name: value}).decode(), limit=limit)
             except Exception as its_own:  # noqa: BLE001  # as in encode
-                return InvalidArguments(self.name, name, f"{shown(value)} {unwritable(its_own)}")
+                return self._invalid(name, f"{shown(value)} {unwritable(its_own)}")
         return InvalidArguments(self.name, None, f"the whole {unwritable(error)}")
 
     def _refused(self, given: dict[str, Any], found: Complaint) -> InvalidArguments:
@@ -161,7 +182,24 @@ class Signature:
         problem = found.problem
         if found.path in given and not found.shows_the_value:
             problem = f"{problem.split(', got ')[0]}, got {shown(given[found.path])}"
-        return InvalidArguments(self.name, found.path or None, problem)
+        return self._invalid(found.path or None, problem)
+
+    def _invalid(self, place: str | None, problem: str) -> InvalidArguments:
+        """Without the value, if it is secret or holds a secret."""
+        name = re.split(r"[.\[]", place or "")[0]
+        if self.redaction.covers([name] if name else []):
+            expected, got, _ = problem.partition(", got ")
+            problem = f"{expected}, got {MASK}" if got else "its value is refused; it is secret and not shown"
+        return InvalidArguments(self.name, place, problem)
+
+    def _shown_text(self, text: str) -> str:
+        """Stored arguments as an error repeats them, without their secrets."""
+        if not self.redaction.paths:
+            return text
+        try:
+            return json.dumps(self.redaction.masked(json.loads(text)), ensure_ascii=False)
+        except ValueError:
+            return MASK
 
 
 def _plainly(shape: Shape, args: tuple[Any, ...], kwargs: dict[str, Any], limit: int) -> str | None:

@@ -1,8 +1,11 @@
 """What went wrong with a run, cut to a size and to characters that can be stored."""
 
 import json
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
+
+from holdfast.domain.redaction import scrubbed
 
 Code = Literal[
     "handler_error",
@@ -43,6 +46,15 @@ class Failure:
             object.__setattr__(
                 self, "causes", tuple(cause[:MESSAGE_LIMIT] for cause in self.causes[:CAUSES_LIMIT])
             )
+
+    def without(self, secrets: Sequence[str]) -> "Failure":
+        """The same, with a mask wherever it quotes one of these texts."""
+        return replace(
+            self,
+            message=scrubbed(self.message, secrets),
+            traceback=self.traceback and scrubbed(self.traceback, secrets),
+            causes=tuple(scrubbed(cause, secrets) for cause in self.causes),
+        )
 
     def to_json(self) -> str:
         message = storable(self.message)

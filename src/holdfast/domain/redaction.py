@@ -42,6 +42,10 @@ class Redaction:
         """A copy in which each secret place holds the mask. Keeps None: it shows that nothing was given."""
         return _masked(value, self.paths) if self.paths else value
 
+    def below(self, key: str) -> "Redaction":
+        """What it says about the value at one key."""
+        return Redaction(_below(self.paths, key))
+
     def secrets_in(self, value: Any) -> tuple[str, ...]:
         """The texts at secret places, longest first, to be masked where they appear in other texts."""
         found = {text for text in _texts(_secrets(value, self.paths)) if len(text) >= _SHORTEST}
@@ -50,6 +54,10 @@ class Redaction:
     def covers(self, path: Sequence[str]) -> bool:
         """Whether a place, or a part of it, is secret: such a place cannot be searched for."""
         return any(_touches(pattern, tuple(path)) for pattern in self.paths)
+
+    def written(self) -> tuple[str, ...]:
+        """As `of` reads it."""
+        return tuple(path_of(*path) for path in self.paths)
 
     def restored(self, edited: Any, stored: Any) -> Any:
         """What an operator has edited, with the stored value wherever the mask was left in its place."""

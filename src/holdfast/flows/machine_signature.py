@@ -15,6 +15,7 @@ from typing import Any, get_args, get_origin
 from holdfast.codec.complaints import quoted
 from holdfast.codec.signature import Signature
 from holdfast.domain.job import ARGS_LIMIT, check_name
+from holdfast.domain.redaction import Redaction
 from holdfast.errors import InvalidArguments, InvalidInput, Undecodable
 from holdfast.flows.machine import Machine, Step
 from holdfast.worker.context import Context
@@ -61,6 +62,23 @@ class MachineSignature(Signature):
     @property
     def names(self) -> frozenset[str]:
         return frozenset({"step", "fields"})
+
+    @property
+    def redaction(self) -> Redaction:
+        """The secret fields of all steps: a stored step says its name, but is masked without knowing it."""
+        paths = (path for kind in self._by_name.values() for path in kind.signature.redaction.written())
+        return Redaction.of(f"/fields{path}" for path in paths)
+
+    def json_schema(self) -> dict[str, Any]:
+        one_of = [
+            {
+                "type": "object",
+                "properties": {"step": {"const": name}, "fields": kind.signature.json_schema()},
+                "required": ["step", "fields"],
+            }
+            for name, kind in self._by_name.items()
+        ]
+        return {"oneOf": one_of}
 
     def resolve(self, localns: Mapping[str, Any] | None = None) -> None:
         super().resolve(localns)

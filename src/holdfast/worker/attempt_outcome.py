@@ -2,6 +2,7 @@
 
 import inspect
 from concurrent.futures import Future
+from dataclasses import replace
 from datetime import timedelta
 from time import monotonic
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from holdfast.codec.result import NOTHING_RETURNED
 from holdfast.domain.duration import compact
 from holdfast.domain.failure import Code, Failure
-from holdfast.domain.outcome import AttemptOutcome, Cancelled, Failed, Released, Snoozed
+from holdfast.domain.outcome import AttemptOutcome, Cancelled, Failed, Lost, Released, Snoozed, Unreadable
 from holdfast.domain.transition import CancelJob, FailJob, RetryJob, SnoozeJob, Transition
 from holdfast.errors import DatabaseError, DataRefused, InvalidInput, LeaseLost, TransactionEnded
 from holdfast.worker.claimed_run import ClaimedRun, Stop
@@ -96,6 +97,19 @@ def _requested(error: BaseException) -> AttemptOutcome | None:  # noqa: PLR0911 
             return Failed(from_error(error), is_retryable=False)
         case _:
             return None
+
+
+def without_secrets(claimed: ClaimedRun, outcome: AttemptOutcome) -> AttemptOutcome:
+    """A failure is stored, logged and shown: what it quotes of secret arguments is masked in it, once and for
+    all.
+    """
+    signature = claimed.kind.signature
+    match outcome:
+        case Failed() | Unreadable() | Lost() | Cancelled() if outcome.failure and signature.redaction.paths:
+            secrets = signature.secrets_in(claimed.row.args)
+            return replace(outcome, failure=outcome.failure.without(secrets))
+        case _:
+            return outcome
 
 
 def has_done_its_work(claimed: ClaimedRun, thread: "Future[Any]") -> bool:

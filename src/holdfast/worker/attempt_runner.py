@@ -21,6 +21,7 @@ from holdfast.worker.attempt_outcome import (
     outcome_of_error,
     outcome_of_result,
     outcome_of_stop,
+    without_secrets,
 )
 from holdfast.worker.attempt_reporter import AttemptReporter
 from holdfast.worker.callers import Caller, come_to
@@ -123,6 +124,7 @@ class AttemptRunner:
                 outcome = Failed(from_error(error))
         row = claimed.row
         run = Run(row.attempt, row.max_attempts, from_json(row.backoff))
+        outcome = without_secrets(claimed, outcome)
         transition = decide(run, outcome, random.random())  # noqa: S311  # spreads load
         return RunEnding.of(claimed, transition, context, self._reporter.settled, state, error)
 
