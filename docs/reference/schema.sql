@@ -299,6 +299,23 @@ CREATE VIEW holdfast.jobs AS
      LEFT JOIN holdfast.ledger f ON (((f.job = j.id) AND f.is_final)))
      LEFT JOIN holdfast.saved v ON ((v.job = j.id)));
 
+CREATE TABLE holdfast.kind (
+    name text NOT NULL,
+    first_seen_at timestamp with time zone NOT NULL,
+    last_seen_at timestamp with time zone NOT NULL,
+    priority smallint NOT NULL,
+    max_attempts smallint NOT NULL,
+    style text NOT NULL,
+    queue text NOT NULL,
+    version text NOT NULL,
+    parameters jsonb NOT NULL,
+    backoff jsonb,
+    timeout interval,
+    keep interval,
+    secrets text[] NOT NULL,
+    CONSTRAINT kind_name_check CHECK (((char_length(name) >= 1) AND (char_length(name) <= 200)))
+);
+
 CREATE TABLE holdfast.leader (
     is_only boolean DEFAULT true NOT NULL,
     worker bigint NOT NULL,
@@ -644,6 +661,9 @@ ALTER TABLE ONLY holdfast.event
 ALTER TABLE ONLY holdfast.job
     ADD CONSTRAINT job_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY holdfast.kind
+    ADD CONSTRAINT kind_pkey PRIMARY KEY (name);
+
 ALTER TABLE ONLY holdfast.leader
     ADD CONSTRAINT leader_pkey PRIMARY KEY (is_only);
 
@@ -727,6 +747,8 @@ CREATE INDEX event_keep_until ON holdfast.event USING btree (keep_until);
 CREATE INDEX event_key ON holdfast.event USING btree (key, id);
 
 CREATE INDEX ledger_keep_until ON holdfast.ledger USING btree (keep_until) WHERE is_final;
+
+CREATE INDEX ledger_stopped ON holdfast.ledger USING btree (job) WHERE (is_final AND (outcome = ANY (ARRAY['cancelled'::holdfast.outcome, 'expired'::holdfast.outcome])));
 
 CREATE INDEX notice_said_at ON holdfast.notice USING btree (said_at, at);
 

@@ -18,6 +18,7 @@ from holdfast.flows.event_payload import payload_text
 from holdfast.flows.events import Event
 from holdfast.flows.operators import FlowOperators
 from holdfast.handle import Handle
+from holdfast.insights.jobs import Jobs
 from holdfast.job import Call, Job
 from holdfast.job_writer import JobWriter
 from holdfast.postgres.borrowed import run_on, run_on_blocking
@@ -103,6 +104,7 @@ class App(Decorators):
             self._connections,
             lambda: {*self.slots, *(kind.policy.queue for kind in self.declared_kinds.values())},
         )
+        self.jobs = Jobs(self.schema, self._connections)
         self.dead = DeadLetterOperators(self.schema, self._connections)
         self.schedules = Schedules(self.schema, self._connections, self._job_writer.check_own)
 

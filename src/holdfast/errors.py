@@ -100,20 +100,6 @@ class UnsupportedScheme(InvalidConnectionString):
         )
 
 
-class InvalidFilter(InvalidInput):
-    """The text of a filter cannot be read: `start` and `end` say where, `advice` what could stand there."""
-
-    def __init__(self, text: str, start: int, end: int, reason: str, advice: str) -> None:
-        self.text = text
-        self.start = start
-        self.end = end
-        self.reason = reason
-        self.advice = advice
-        mark = " " * start + "^" * max(end - start, 1)
-        shown = "".join(" " if each.isspace() else each for each in text)
-        super().__init__(f"{reason}\n  {shown}\n  {mark}\n{advice}")
-
-
 class InvalidSchemaName(InvalidInput):
     def __init__(self, name: str) -> None:
         self.name = name
@@ -141,6 +127,20 @@ class InvalidArguments(InvalidInput, TypeError):
         self.function, self.parameter, self.problem = function, parameter, problem
         place = f"{function}({parameter}=…)" if parameter else f"{function}()"
         super().__init__(f"{place}: {problem}")
+
+
+class InvalidFilter(InvalidInput):
+    """The text of a filter cannot be read: `start` and `end` say where, `advice` what could stand there."""
+
+    def __init__(self, text: str, start: int, end: int, reason: str, advice: str) -> None:
+        self.text = text
+        self.start = start
+        self.end = end
+        self.reason = reason
+        self.advice = advice
+        mark = " " * start + "^" * max(end - start, 1)
+        shown = "".join(" " if each.isspace() else each for each in text)
+        super().__init__(f"{reason}\n  {shown}\n  {mark}\n{advice}")
 
 
 class UnstorableType(InvalidInput):

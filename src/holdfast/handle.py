@@ -22,6 +22,7 @@ from holdfast.storage.unserved import Coverage, service_of
 if TYPE_CHECKING:
     from holdfast.app import App
     from holdfast.codec.signature import Signature
+    from holdfast.insights.explanation import Explanation
 
 R = TypeVar("R")
 
@@ -107,6 +108,13 @@ class Handle(LightValue, Generic[R], frozen=True, gc=True):
 
     def _question(self) -> Statement[Found]:
         return find(self._app.schema, self.id)
+
+    async def explain(self) -> "Explanation":
+        """Why the job is not running, in one sentence, and what to do about it; of one that ended, how."""
+        return await self._app.jobs.explain(self.id)
+
+    def explain_sync(self) -> "Explanation":
+        return self._app.jobs.explain_sync(self.id)
 
     def _service_of(self, found: Found) -> Statement[Coverage]:
         return service_of(self._app.schema, queue=found.queue, kind=found.kind)

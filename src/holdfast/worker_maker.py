@@ -9,12 +9,15 @@ from holdfast.domain.duration import Length
 from holdfast.domain.retention import Retention
 from holdfast.errors import InvalidInput
 from holdfast.flows.callers import callers_for
+from holdfast.insights.kind_recorder import KindRecorder
 from holdfast.leader_chores import LEADER_CHORES
+from holdfast.postgres.database import Database
 from holdfast.schedules.declarer import Declarer
 from holdfast.settings import read_slots
-from holdfast.telemetry.events import Reader
+from holdfast.telemetry.events import Emitter, Reader
 from holdfast.worker.options import WorkerOptions
 from holdfast.worker.queue_choice import QueuesAsked, read_queues, remarks
+from holdfast.worker.service import Service
 from holdfast.worker.worker import Worker
 from holdfast.worker.worker_extension import WorkerExtension
 
@@ -64,7 +67,6 @@ class WorkerMaker:
         import asyncio
 
         from holdfast import __version__
-        from holdfast.telemetry.events import Emitter
         from holdfast.telemetry.log import log_event
 
         self._app.check()
@@ -105,12 +107,18 @@ class WorkerMaker:
         """What schedules and flows need of a worker: every leader plans and wakes all of them, each process
         declares its own schedules.
         """
+        from holdfast import __version__
+
         declared = tuple(self._app.declared.values())
+
+        def services(database: Database, handlers: Database, emitter: Emitter) -> list[Service]:
+            recorder = KindRecorder(database, self._schema, self._app.declared_kinds, version=__version__)
+            declarer = Declarer(database, handlers, self._schema, emitter, declared)
+            return [recorder, declarer] if declared else [recorder]
+
         return WorkerExtension(
             chores=LEADER_CHORES,
-            services=lambda database, handlers, emitter: (
-                [Declarer(database, handlers, self._schema, emitter, declared)] if declared else []
-            ),
+            services=services,
             callers=lambda *from_worker: callers_for(self._schema, retention, *from_worker),
         )
 

@@ -31,6 +31,7 @@ _ARRAY = re.compile(r"'\{([a-z,]+)\}'::\{schema\}\.outcome\[\]")
 _PARTS = {
     frozenset({"retried", "snoozed"}): "goes to the table scheduled",
     frozenset({"snoozed", "released"}): "calls no hook",
+    frozenset({"cancelled", "expired"}): "is found by the index ledger_stopped",
 }
 
 

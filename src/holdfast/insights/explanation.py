@@ -1,0 +1,283 @@
+"""Why a job is not running, decided from what a list shows of it and from the circumstances around it: one
+reason, one sentence, and what to do. The first reason that holds a job back is told, not all of them.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from difflib import get_close_matches
+from typing import Literal, assert_never
+
+from holdfast.domain.duration import compact
+from holdfast.insights.job_records import JobSummary
+from holdfast.storage.explaining import AHEAD_CAP, Circumstances
+
+Reason = Literal[
+    "unknown_id",
+    "queue_paused",
+    "no_worker",
+    "queue_unserved",
+    "kind_unknown",
+    "no_worker_for_both",
+    "set_aside",
+    "slots_busy",
+    "next_in_line",
+    "deadline_passed",
+    "scheduled",
+    "retry",
+    "does_not_fit",
+    "no_leader",
+    "waits_for_event",
+    "waits_for_child",
+    "running",
+    "cancelling",
+    "worker_lost",
+    "ended",
+    "lost",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """`reason` is for programs. `sentence` says why, `advice` what to do about it; empty if there is nothing
+    to do.
+    """
+
+    job: int
+    reason: Reason
+    sentence: str
+    advice: str
+
+    def __str__(self) -> str:
+        return f"{self.sentence} {self.advice}".strip()
+
+
+def explain(job: JobSummary, around: Circumstances) -> Explanation:
+    match job.state:
+        case "ready":
+            return _ready(job, around)
+        case "scheduled":
+            return _scheduled(job, around)
+        case "waiting":
+            return _waiting(job, around)
+        case "running":
+            return _running(job, around)
+        case "succeeded" | "failed" | "cancelled" | "expired":
+            return _ended(job, around)
+        case "lost":
+            return Explanation(
+                job.id,
+                "lost",
+                "Its row in the table of its state is missing: it was deleted by hand, or a dump missed it.",
+                "No worker will run it. Cancel it, or put it back as the page on tables says of lost jobs.",
+            )
+        case _:
+            assert_never(job.state)
+
+
+def unknown_id(job: int) -> Explanation:
+    return Explanation(
+        job,
+        "unknown_id",
+        f"There is no job {job}.",
+        "The transaction that enqueued it was rolled back or is still open, or the job ended and was pruned.",
+    )
+
+
+def _ready(job: JobSummary, around: Circumstances) -> Explanation:  # a return for each reason
+    if job.deadline_at is not None and job.deadline_at <= around.now:
+        return Explanation(
+            job.id,
+            "deadline_passed",
+            f"Its deadline passed {_ago(job.deadline_at, around)}: no worker takes it any more.",
+            "The leader ends it as expired within seconds." if around.is_led else _NO_LEADER,
+        )
+    if around.paused_at is not None:
+        length = None if around.paused_until is None else _rounded(around.paused_until - around.now)
+        until = "" if length is None else f", for another {length}"
+        why = "" if around.pause_note is None else f' ("{around.pause_note}")'
+        return Explanation(
+            job.id,
+            "queue_paused",
+            f'The queue "{job.queue}" was paused {_ago(around.paused_at, around)}{until}{why}.',
+            f"Resume it with: holdfast queues resume {job.queue}",
+        )
+    if around.able == 0:
+        return _unserved(job, around)
+    if job.is_parked:
+        return Explanation(
+            job.id,
+            "set_aside",
+            "It was set aside while no worker could take it.",
+            "The leader puts it back within seconds." if around.is_led else _NO_LEADER,
+        )
+    if around.busy >= around.slots:
+        return _busy(job, around)
+    line = "It is next in line" if around.ahead == 0 else f"{_ahead(around)} ahead of it"
+    return Explanation(
+        job.id,
+        "next_in_line",
+        f"{line}, and {around.slots - around.busy} of {around.slots} slots are free.",
+        "It should begin within seconds.",
+    )
+
+
+_NO_LEADER = "No worker leads, which a leader would do: start a worker that may lead."
+
+
+def _unserved(job: JobSummary, around: Circumstances) -> Explanation:
+    if around.workers == 0:
+        return Explanation(
+            job.id, "no_worker", "No worker is running.", "Start one with: holdfast worker -A …"
+        )
+    if not around.is_queue_served:
+        return Explanation(
+            job.id,
+            "queue_unserved",
+            f'No live worker serves the queue "{job.queue}"{_meant(job.queue, around.queues)}.',
+            f"Start one that does with: holdfast worker -A … -q {job.queue}",
+        )
+    if not around.is_kind_known:
+        return Explanation(
+            job.id,
+            "kind_unknown",
+            f'No live worker knows the kind "{job.kind}"{_meant(job.kind, around.kinds)}.',
+            "Deploy the code that defines it, or cancel the job if its name is wrong.",
+        )
+    return Explanation(
+        job.id,
+        "no_worker_for_both",
+        f'Live workers serve the queue "{job.queue}", but none of them knows the kind "{job.kind}".',
+        "Let a worker that knows the kind serve the queue, or move the job to a queue that it serves.",
+    )
+
+
+def _busy(job: JobSummary, around: Circumstances) -> Explanation:
+    kinds = ", ".join(around.busy_kinds or [])
+    since = "" if around.busy_since is None else f"; the oldest began {_ago(around.busy_since, around)}"
+    ahead = "It is next in line." if around.ahead == 0 else f"{_ahead(around)} ahead of it."
+    return Explanation(
+        job.id,
+        "slots_busy",
+        f"All {around.slots} slots of the {_workers(around.able)} that can run it are busy, most with {kinds}"
+        f"{since}. {ahead}",
+        "Wait, add workers or slots, or look at what runs with: holdfast jobs list state:running",
+    )
+
+
+def _scheduled(job: JobSummary, around: Circumstances) -> Explanation:
+    assert job.run_at is not None  # noqa: S101  # a scheduled job has one
+    when = f"at {_exact(job.run_at)}, {_in(job.run_at, around)}"
+    if job.run_at <= around.now and not around.is_led:
+        return Explanation(
+            job.id, "no_leader", f"It was due {_ago(job.run_at, around)}, and no worker leads.", _NO_LEADER
+        )
+    if job.error is not None and job.error.code == "decode_error":
+        return Explanation(
+            job.id,
+            "does_not_fit",
+            f"What is stored of it does not fit the code: {job.error}. It is tried again {when}.",
+            "Deploy code that can read it within ten minutes of the first try, or cancel it.",
+        )
+    if job.is_retrying and job.error is not None:
+        return Explanation(
+            job.id,
+            "retry",
+            f"Attempt {job.attempt} of {job.max_attempts} ended with {job.error}. It is tried again {when}.",
+            "",
+        )
+    return Explanation(job.id, "scheduled", f"It is to run {when}.", "")
+
+
+def _waiting(job: JobSummary, around: Circumstances) -> Explanation:
+    until = "" if around.waits_until is None else f", {_in(around.waits_until, around)} at the latest"
+    if around.children:
+        listed = ", ".join(f"#{child}" for child in around.children)
+        return Explanation(
+            job.id,
+            "waits_for_child",
+            f"It waits for {'job' if len(around.children) == 1 else 'jobs'} {listed}{until}.",
+            f"Ask what holds them back with: holdfast jobs explain {around.children[0]}",
+        )
+    names = ", ".join(f'"{name}"' for name in around.waits) or "an event"
+    return Explanation(
+        job.id,
+        "waits_for_event",
+        f"It waits for {names}{until}.",
+        "It goes on when app.emit() or holdfast flows emit sends the event.",
+    )
+
+
+def _running(job: JobSummary, around: Circumstances) -> Explanation:
+    where = (
+        f"worker {job.worker}"
+        if around.host is None
+        else f"worker {job.worker} ({around.host}, process {around.pid})"
+    )
+    is_silent = around.expires_at is not None and around.expires_at <= around.now
+    if around.lost_at is not None or is_silent:
+        return Explanation(
+            job.id,
+            "worker_lost",
+            f"It was running on {where}, which has not sent a heartbeat in time.",
+            "The leader gives it to another worker within seconds." if around.is_led else _NO_LEADER,
+        )
+    began = "" if job.started_at is None else f" since {_ago(job.started_at, around).removesuffix(' ago')}"
+    if job.cancel_requested_at is not None:
+        return Explanation(
+            job.id,
+            "cancelling",
+            f"It was asked to stop {_ago(job.cancel_requested_at, around)}, and still runs on {where}.",
+            "A coroutine stops at its next await; a plain function has to ask ctx.is_cancelled.",
+        )
+    return Explanation(job.id, "running", f"It runs{began} on {where}, attempt {job.attempt}.", "")
+
+
+def _ended(job: JobSummary, around: Circumstances) -> Explanation:
+    when = "" if job.finished_at is None else f" {_ago(job.finished_at, around)}"
+    error = "" if job.error is None or job.state == "succeeded" else f": {job.error}"
+    advice = ""
+    if job.state != "succeeded":
+        advice = f"Run it again with: holdfast jobs retry {job.id}"
+        if around.key_holder is not None:
+            advice = (
+                f"Job {around.key_holder} holds its unique key now, so it cannot be retried before that ends."
+            )
+    return Explanation(job.id, "ended", f"It {_ENDED[job.state]}{when}{error}.", advice)
+
+
+_ENDED = {"succeeded": "succeeded", "failed": "failed", "cancelled": "was cancelled", "expired": "expired"}
+
+
+def _meant(name: str, known: list[str]) -> str:
+    found = get_close_matches(name, [each for each in known if each != name], n=1)
+    return f' (did you mean "{found[0]}"?)' if found else ""
+
+
+def _ahead(around: Circumstances) -> str:
+    if around.ahead >= AHEAD_CAP:
+        return f"{AHEAD_CAP:,} jobs or more are"
+    return "1 job is" if around.ahead == 1 else f"{around.ahead:,} jobs are"
+
+
+def _workers(count: int) -> str:
+    return "one worker" if count == 1 else f"{count} workers"
+
+
+def _ago(moment: datetime, around: Circumstances) -> str:
+    return f"{_rounded(around.now - moment)} ago"
+
+
+def _in(moment: datetime, around: Circumstances) -> str:
+    length = moment - around.now
+    return f"in {_rounded(length)}" if length > timedelta() else "now"
+
+
+def _rounded(length: timedelta) -> str:
+    """Two units at most: `1h 30m`, `12s`, `240ms`."""
+    step = timedelta(seconds=1) if length >= timedelta(seconds=10) else timedelta(milliseconds=1)
+    whole = timedelta(seconds=max(round(length / step), 0) * step.total_seconds())
+    return " ".join(compact(whole).split()[:2])
+
+
+def _exact(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%d %H:%M:%S %Z}"

@@ -1,0 +1,92 @@
+"""What code has declared of each kind of job, stored by the workers that know it."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple
+
+from holdfast.domain.backoff import to_json
+from holdfast.domain.job import Policy, check_limit, check_name
+from holdfast.domain.redaction import Redaction
+from holdfast.postgres.schema import Schema
+from holdfast.postgres.statement import Statement
+from holdfast.storage.statements import statement
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredKind:
+    """A kind as the code of one worker declares it."""
+
+    policy: Policy
+    style: str
+    parameters: dict[str, Any]
+    redaction: Redaction
+
+
+class KindRow(NamedTuple):
+    name: str
+    style: str
+    queue: str
+    priority: int
+    max_attempts: int
+    backoff: str | None
+    timeout: timedelta | None
+    keep: timedelta | None
+    parameters: str
+    secrets: list[str]
+    version: str
+    first_seen_at: datetime
+    last_seen_at: datetime
+    workers: int
+
+    @property
+    def redaction(self) -> Redaction:
+        return Redaction.of(self.secrets)
+
+
+_PUT = statement("kind_put", str, is_repeatable=True)
+_LIST = statement("kind_list", KindRow, is_repeatable=True)
+_FORGET = statement("kind_forget", str)
+
+
+def put_kinds(
+    schema: Schema, kinds: Sequence[DeclaredKind], *, version: str, now: datetime | None = None
+) -> Statement[str]:
+    """Store what a worker's code declares."""
+    ordered = sorted(kinds, key=lambda kind: kind.policy.kind)
+    policies = [kind.policy for kind in ordered]
+    return _PUT.with_params(
+        schema,
+        names=[policy.kind for policy in policies],
+        priorities=[policy.priority for policy in policies],
+        max_attempts=[policy.max_attempts for policy in policies],
+        styles=[kind.style for kind in ordered],
+        queues=[policy.queue for policy in policies],
+        parameters=[json.dumps(kind.parameters) for kind in ordered],
+        backoffs=[to_json(policy.backoff) for policy in policies],
+        timeouts=[policy.timeout for policy in policies],
+        keeps=[policy.keep for policy in policies],
+        secrets=[json.dumps(kind.redaction.written()) for kind in ordered],
+        version=version,
+        now=now,
+    )
+
+
+def kinds(
+    schema: Schema,
+    *,
+    names: Sequence[str] | None = None,
+    after: str | None = None,
+    limit: int = 1_000,
+    now: datetime | None = None,
+) -> Statement[KindRow]:
+    """What is known of kinds, by name; a page begins `after` the last name of the one before."""
+    check_limit(limit)
+    given = None if names is None else list(names)
+    return _LIST.with_params(schema, names=given, after=after, limit=limit, now=now)
+
+
+def forget_kind(schema: Schema, name: str) -> Statement[str]:
+    check_name("kind", name)
+    return _FORGET.with_params(schema, name=name)

@@ -1,0 +1,12 @@
+-- A page of the jobs that were cancelled or have expired, by an index of their own: there are few among many.
+-- The first %(window)s of them before %(before)s are looked at: so the cost is bounded, whatever matches, and the next page goes on
+-- from there. What a page shows of them says sql_parts/listed_jobs.sql. Locks nothing.
+with recursive clock as materialized (
+  select coalesce(%(now)s::timestamptz, statement_timestamp()) as now
+), scanned as materialized (
+  select job, true as is_wanted, 1 as rows from {schema}.ledger
+   where job < coalesce(%(before)s::bigint, 9223372036854775807)
+     and is_final and outcome in ('cancelled', 'expired')
+   order by job desc
+   limit %(window)s::int
+), {part listed_jobs}

@@ -1,0 +1,38 @@
+"""The page about looking at jobs: its examples run, and it names everything that there is."""
+
+import dataclasses
+import re
+from typing import get_args
+
+import pytest
+
+from holdfast.domain.filter_parser import parse_filter
+from holdfast.domain.job_filter import FILTER_STATES
+from holdfast.insights.explanation import Reason
+from holdfast.insights.job_records import JobDetail, JobPage, JobRun, JobSummary, RunError
+from holdfast.insights.jobs import Jobs
+from support.doc_examples import DOCS, run_page
+
+PAGE = "reference/jobs.md"
+
+
+def test_every_example_runs_and_prints_what_the_page_says(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDFAST_DSN", dsn)
+    run_page(PAGE, monkeypatch)
+
+
+def test_every_verb_field_state_and_reason_is_named() -> None:
+    text = (DOCS / PAGE).read_text("utf-8")
+    named = set(re.findall(r"`(?:app\.jobs\.)?(\w+)", text))
+    verbs = {name.removesuffix("_sync") for name in vars(Jobs) if not name.startswith("_")}
+    records = (JobPage, JobSummary, JobDetail, JobRun, RunError)
+    fields = {field.name for record in records for field in dataclasses.fields(record)}
+    assert verbs | fields | {*get_args(Reason)} | {*FILTER_STATES} <= named
+
+
+def test_every_term_of_the_table_can_be_read() -> None:
+    _, _, table = (DOCS / PAGE).read_text("utf-8").partition("## Filters")
+    terms = re.findall(r"`([\w.]+:[^`]+)`", table.partition("## `JobPage`")[0])
+    assert len(terms) > 15
+    for term in terms:
+        assert parse_filter(term)

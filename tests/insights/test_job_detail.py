@@ -1,0 +1,134 @@
+"""`app.jobs.show`: one job in full, with its runs, errors, links, and without its secrets."""
+
+import json
+from datetime import timedelta
+
+import pytest
+
+from holdfast import App, Context, Flow, Retry, Secret
+from holdfast.domain.redaction import MASK
+from holdfast.domain.traceback_frames import frames_of, own_frame
+from holdfast.errors import JobEnded, JobNotFound
+from support.blocking_in_a_loop import both_colours
+from support.waiting import until
+
+
+class CardError(Exception): ...
+
+
+def refuse(card: str) -> None:
+    raise CardError(f"the bank refused {card}")
+
+
+@both_colours
+async def test_every_run_is_told_with_its_error_and_its_own_frames(app: App) -> None:
+    @app.job(retry=Retry(max_attempts=2, backoff="0s"))
+    async def charge(ctx: Context, card: Secret[str]) -> None:
+        ctx.progress(0.5, note="asking the bank")
+        try:
+            json.loads("[")
+        except ValueError:
+            refuse(card)
+
+    handle = await charge.enqueue("4111-1111")
+    async with app.worker():
+        with pytest.raises(JobEnded):
+            await handle.result("60s")
+
+        async def is_known() -> bool:
+            return bool((await app.jobs.show(handle.id)).args != MASK)
+
+        await until(is_known)
+        shown = await app.jobs.show(handle.id)
+    assert app.jobs.show_sync(handle.id).runs == shown.runs
+    assert (shown.summary.state, shown.summary.attempt) == ("failed", 2)
+    assert shown.args == {"card": MASK}
+    assert [(run.attempt, run.outcome, run.is_final) for run in shown.runs] == [
+        (1, "retried", False),
+        (2, "failed", True),
+    ]
+    for run in shown.runs:
+        assert run.waited is not None
+        assert run.took is not None
+        assert run.took >= timedelta()
+        assert run.error is not None
+        assert (run.error.type, run.error.message) == (f"{__name__}.CardError", f"the bank refused {MASK}")
+        assert run.error.causes[0].startswith("json.decoder.JSONDecodeError")
+        own = [frame.function for frame in run.error.frames if frame.is_own]
+        assert own == ["charge", "charge", "refuse"]
+        assert any(not frame.is_own for frame in run.error.frames)
+    assert "4111" not in repr(shown)
+
+
+async def test_a_flow_shows_its_children_and_a_child_its_parent(app: App) -> None:
+    @app.job
+    async def child(n: int) -> int:
+        return n
+
+    @app.flow
+    async def parent(flow: Flow) -> int:
+        return await flow.call(child, 1)
+
+    flow = await parent.enqueue()
+    async with app.worker():
+        assert await flow.result("60s") == 1
+        shown = await app.jobs.show(flow.id)
+        assert shown.is_flow
+        [called] = shown.children
+        assert (called.kind, called.parent, called.state) == ("child", flow.id, "succeeded")
+        assert not shown.has_more_children
+
+
+async def test_a_job_of_a_schedule_names_its_plan(app: App) -> None:
+    @app.job
+    async def report() -> None: ...
+
+    await app.schedules.put("nightly", report.call(), every="1d")
+    await app.schedules.run_now("nightly")
+    [job] = (await app.jobs.list("schedule:nightly")).jobs
+    shown = await app.jobs.show(job.id)
+    assert (shown.schedule, shown.scope) == ("nightly", "")
+    assert shown.plan_time is not None
+
+
+async def test_a_secret_result_is_masked(app: App) -> None:
+    @app.job
+    async def make_token() -> Secret[str]:
+        return "s3cret-token"
+
+    handle = await make_token.enqueue()
+    async with app.worker():
+        assert await handle.result("60s") == "s3cret-token"
+    shown = await app.jobs.show(handle.id)
+    assert shown.result == MASK
+
+
+async def test_an_unknown_job_is_not_found(app: App) -> None:
+    with pytest.raises(JobNotFound):
+        await app.jobs.show(42)
+
+
+def test_frames_of_libraries_and_of_holdfast_are_told_from_own_ones() -> None:
+    text = """Traceback (most recent call last):
+  File "/usr/lib/python3.11/asyncio/tasks.py", line 267, in __step
+    result = coro.send(None)
+  File "/venv/lib/python3.11/site-packages/holdfast/worker/callers.py", line 34, in call
+  File "/srv/shop/jobs.py", line 12, in charge
+    bank.pay(card)
+    ~~~~~~~~^^^^^^
+  File "/venv/lib/python3.11/site-packages/bank/client.py", line 9, in pay
+    raise Refused
+bank.Refused: no
+"""
+    frames = frames_of(text)
+    assert [frame.is_own for frame in frames] == [False, False, True, False]
+    assert [frame.code for frame in frames] == [
+        "result = coro.send(None)",
+        "",
+        "bank.pay(card)",
+        "raise Refused",
+    ]
+    own = own_frame(text)
+    assert own is not None
+    assert (own.file, own.line, own.function) == ("/srv/shop/jobs.py", 12, "charge")
+    assert own_frame("") is None
