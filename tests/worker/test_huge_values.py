@@ -5,7 +5,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from holdfast import App, Context, Fail, Retry
+from holdfast import App, Context, Fail, Job, Retry
 from holdfast.codec import result as codec
 from holdfast.domain.json_text import is_surely_longer
 from holdfast.storage.job_lookup import find, history
@@ -105,6 +105,21 @@ ERRORS: dict[str, Any] = {
 }
 
 
+async def check_fails_alone(app: App, work: Job[[], None]) -> int:
+    """The job fails, and one that runs beside it does not. Returns the id of the job that failed."""
+
+    @app.job
+    async def small() -> int:
+        return 1
+
+    async with app.worker():
+        handle, other = await work.enqueue(), await small.enqueue()
+        assert await other.result(timeout="30s") == 1
+        with pytest.raises(Exception, match="failed"):
+            await handle.result(timeout="30s")
+    return handle.id
+
+
 @pytest.mark.parametrize("what", ERRORS)
 async def test_a_huge_error_is_cut_and_its_job_fails_alone(dsn: str, what: str) -> None:
     async with App(dsn) as app:
@@ -114,16 +129,7 @@ async def test_a_huge_error_is_cut_and_its_job_fails_alone(dsn: str, what: str) 
             error = ERRORS[what]()
             raise error
 
-        @app.job
-        async def small() -> int:
-            return 1
-
-        async with app.worker():
-            handle, other = await work.enqueue(), await small.enqueue()
-            assert await other.result(timeout="30s") == 1
-            with pytest.raises(Exception, match="failed"):
-                await handle.result(timeout="30s")
-        [entry] = await app.run(history(app.schema, handle.id))
+        [entry] = await app.run(history(app.schema, await check_fails_alone(app, work)))
         assert entry.outcome == "failed"
         assert 20 < len(entry.error or "") < 100_000
 
@@ -149,15 +155,7 @@ async def test_huge_progress_and_state_are_refused_to_the_handler_alone(dsn: str
             ctx.state["file"] = TEXT
             raise ValueError("again")
 
-        @app.job
-        async def small() -> int:
-            return 1
-
-        async with app.worker():
-            handle, other = await work.enqueue(), await small.enqueue()
-            assert await other.result(timeout="30s") == 1
-            with pytest.raises(Exception, match="failed"):
-                await handle.result(timeout="30s")
+        await check_fails_alone(app, work)
 
 
 async def test_a_worker_says_what_it_drops_from_ready(dsn: str, caplog: pytest.LogCaptureFixture) -> None:

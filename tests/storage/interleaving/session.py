@@ -125,6 +125,11 @@ class Session(Engine):
         version = self.one(ring.look_at_ring(SCHEMA, now=self.now)).version
         return bool(self.run(ring.close(SCHEMA, segment=segment, version=version, now=self.now)))
 
+    def turn_and_close(self) -> None:
+        """The ring moves on to segment 1, and segment 0 is closed: it may be truncated now."""
+        assert self.turn(1)
+        assert self.close(0)
+
     def reopen(self, segment: int) -> None:
         self.run(ring.reopen(SCHEMA, segment=segment))
 

@@ -1,5 +1,7 @@
 """Callers enqueue into a segment that the leader is about to truncate: no job is lost."""
 
+from typing import NamedTuple
+
 import psycopg
 import pytest
 
@@ -13,6 +15,21 @@ from storage.interleaving.stepped_sessions import Sessions
 from support.engine import SCHEMA
 
 STRICT = ["repeatable read", "serializable"]
+
+
+class Sides(NamedTuple):
+    """A caller, whose connection is not ours, the leader, and a worker with its own."""
+
+    caller: Session
+    leader: Session
+    worker_side: Session
+    worker: int
+
+
+@pytest.fixture
+def sides(sessions: Sessions) -> Sides:
+    caller, leader, worker_side = sessions.open_as_caller(), sessions.open(), sessions.open()
+    return Sides(caller, leader, worker_side, worker_side.worker())
 
 
 def refused(leader: Session, segment: int) -> bool:
@@ -30,13 +47,11 @@ def looking_back(caller: Session, isolation: str) -> None:
     caller.execute("select from holdfast.ring")
 
 
-def test_an_insert_in_flight_keeps_its_segment_from_being_truncated(sessions: Sessions) -> None:
-    caller, leader, worker_side = sessions.open_as_caller(), sessions.open(), sessions.open()
-    worker = worker_side.worker()
+def test_an_insert_in_flight_keeps_its_segment_from_being_truncated(sides: Sides) -> None:
+    caller, leader, worker_side, worker = sides
     caller.begin()
     job = caller.enqueue()
-    assert leader.turn(1)
-    assert leader.close(0)
+    leader.turn_and_close()
     assert refused(leader, 0)
     caller.commit()
     assert leader.truncate(0) is False
@@ -48,8 +63,7 @@ def test_an_insert_that_is_rolled_back_leaves_its_segment_to_be_truncated(sessio
     caller, leader = sessions.open_as_caller(), sessions.open()
     caller.begin()
     job = caller.enqueue()
-    assert leader.turn(1)
-    assert leader.close(0)
+    leader.turn_and_close()
     assert refused(leader, 0)
     caller.rollback()
     assert leader.truncate(0) is True
@@ -57,14 +71,10 @@ def test_an_insert_that_is_rolled_back_leaves_its_segment_to_be_truncated(sessio
 
 
 @pytest.mark.parametrize("isolation", STRICT)
-def test_a_caller_with_an_old_snapshot_may_insert_into_a_closed_segment(
-    sessions: Sessions, isolation: str
-) -> None:
-    caller, leader, worker_side = sessions.open_as_caller(), sessions.open(), sessions.open()
-    worker = worker_side.worker()
+def test_a_caller_with_an_old_snapshot_may_insert_into_a_closed_segment(sides: Sides, isolation: str) -> None:
+    caller, leader, worker_side, worker = sides
     looking_back(caller, isolation)
-    assert leader.turn(1)
-    assert leader.close(0)
+    leader.turn_and_close()
     job = caller.enqueue()
     assert caller.segment(job) == 0
     assert refused(leader, 0)
@@ -77,13 +87,11 @@ def test_a_caller_with_an_old_snapshot_may_insert_into_a_closed_segment(
 
 @pytest.mark.parametrize("isolation", STRICT)
 def test_a_caller_with_an_old_snapshot_may_insert_into_a_segment_that_was_truncated_since(
-    sessions: Sessions, isolation: str
+    sides: Sides, isolation: str
 ) -> None:
-    caller, leader, worker_side = sessions.open_as_caller(), sessions.open(), sessions.open()
-    worker = worker_side.worker()
+    caller, leader, worker_side, worker = sides
     looking_back(caller, isolation)
-    assert leader.turn(1)
-    assert leader.close(0)
+    leader.turn_and_close()
     assert leader.truncate(0) is True
     job = caller.enqueue()
     caller.commit()
@@ -94,14 +102,13 @@ def test_a_caller_with_an_old_snapshot_may_insert_into_a_segment_that_was_trunca
 
 
 def test_an_enqueue_stopped_between_its_snapshot_and_its_insert_survives_turn_and_truncate(
-    sessions: Sessions,
+    sessions: Sessions, sides: Sides
 ) -> None:
-    caller, leader, worker_side = sessions.open_as_caller(), sessions.open(), sessions.open()
-    mark, worker = sessions.open(), worker_side.worker()
+    caller, leader, worker_side, worker = sides
+    mark = sessions.open()
     with blocking_ids(mark):
         enqueue = sessions.start(caller, caller.enqueue).waits_for(mark)
-        assert leader.turn(1)
-        assert leader.close(0)
+        leader.turn_and_close()
         assert leader.truncate(0) is True
         leader.reopen(0)
     job = enqueue.answer()
@@ -109,12 +116,12 @@ def test_an_enqueue_stopped_between_its_snapshot_and_its_insert_survives_turn_an
     assert [row.job for row in worker_side.claim(worker)] == [job]
 
 
-def test_an_insert_waits_for_the_truncate_of_its_segment_and_is_there_afterwards(sessions: Sessions) -> None:
-    caller, leader, worker_side = sessions.open_as_caller(), sessions.open(), sessions.open()
-    worker = worker_side.worker()
+def test_an_insert_waits_for_the_truncate_of_its_segment_and_is_there_afterwards(
+    sessions: Sessions, sides: Sides
+) -> None:
+    caller, leader, worker_side, worker = sides
     looking_back(caller, "repeatable read")
-    assert leader.turn(1)
-    assert leader.close(0)
+    leader.turn_and_close()
     leader.begin()
     assert leader.truncate(0) is True
     enqueue = sessions.start(caller, caller.enqueue).waits_for(leader)
@@ -175,8 +182,7 @@ def test_a_claim_with_an_old_list_keeps_a_segment_from_being_truncated_and_takes
 ) -> None:
     leader, worker_side = sessions.open_many(2)
     worker, job = worker_side.worker(), worker_side.enqueue()
-    assert leader.turn(1)
-    assert leader.close(0)
+    leader.turn_and_close()
     worker_side.begin()
     [run] = worker_side.claim(worker, closed=None)
     assert (run.job, run.closed) == (job, 0)
@@ -210,18 +216,16 @@ def test_a_claim_that_still_leaves_out_a_reopened_segment_misses_its_jobs_only_o
 @pytest.mark.parametrize("isolation", STRICT)
 @pytest.mark.parametrize("is_settled", [True, False], ids=["succeeded", "running"])
 def test_a_caller_with_an_old_snapshot_cancels_no_job_whose_segment_was_truncated(
-    sessions: Sessions, isolation: str, *, is_settled: bool
+    sides: Sides, isolation: str, *, is_settled: bool
 ) -> None:
     """To its snapshot the job is in no table: truncating is the one change that old snapshots do see."""
-    caller, leader, worker_side = sessions.open_as_caller(), sessions.open(), sessions.open()
-    worker = worker_side.worker()
+    caller, leader, worker_side, worker = sides
     job = leader.enqueue()
     looking_back(caller, isolation)
     [run] = worker_side.claim(worker)
     if is_settled:
         worker_side.settles(worker, run, SUCCESS)
-    assert leader.turn(1)
-    assert leader.close(0)
+    leader.turn_and_close()
     assert leader.truncate(0) is True
     assert caller.cancel(job) == "busy"
     caller.commit()

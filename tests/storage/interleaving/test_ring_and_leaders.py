@@ -1,9 +1,12 @@
 """Two leaders turn, close, truncate, gather and park at once, while workers claim and operators cancel."""
 
+from collections.abc import Callable
+
 import psycopg
 import pytest
 
 from holdfast.domain.job import Policy
+from holdfast.postgres.statement import Statement
 from holdfast.storage import operators, ring
 from storage.interleaving.prepared_jobs import MINUTE
 from storage.interleaving.session import Session
@@ -15,30 +18,35 @@ def version(session: Session) -> int:
     return session.one(ring.look_at_ring(SCHEMA, now=session.now)).version
 
 
-@pytest.mark.requirement("S3.6")
-def test_of_two_turns_at_once_one_counts(sessions: Sessions) -> None:
+def one_before_a_turn(
+    sessions: Sessions, first: Callable[[Session, int], Statement[int]]
+) -> tuple[Session, Session]:
+    """Both leaders have seen one version of the ring. `first` counts, and a turn to segment 2 that waits for
+    it does not.
+    """
     one, two = sessions.open_many(2)
     seen = version(one)
     one.begin()
-    assert len(one.run(ring.turn(SCHEMA, to=1, version=seen, now=one.now))) == 1
+    assert len(one.run(first(one, seen))) == 1
     late = sessions.start(two, lambda: two.run(ring.turn(SCHEMA, to=2, version=seen, now=two.now)))
     late.waits_for(one)
     one.commit()
     assert late.answer() == []
+    return one, two
+
+
+@pytest.mark.requirement("S3.6")
+def test_of_two_turns_at_once_one_counts(sessions: Sessions) -> None:
+    _, two = one_before_a_turn(sessions, lambda one, seen: ring.turn(SCHEMA, to=1, version=seen, now=one.now))
     assert two.one(ring.look_at_ring(SCHEMA)).current == 1
 
 
 @pytest.mark.requirement("S3.6")
 def test_of_a_turn_and_a_close_of_one_segment_one_counts(sessions: Sessions) -> None:
     """Closed and current at once would hide new jobs from the claims."""
-    one, two = sessions.open_many(2)
-    seen = version(one)
-    one.begin()
-    assert len(one.run(ring.close(SCHEMA, segment=2, version=seen, now=one.now))) == 1
-    late = sessions.start(two, lambda: two.run(ring.turn(SCHEMA, to=2, version=seen, now=two.now)))
-    late.waits_for(one)
-    one.commit()
-    assert late.answer() == []
+    one, two = one_before_a_turn(
+        sessions, lambda one, seen: ring.close(SCHEMA, segment=2, version=seen, now=one.now)
+    )
     assert two.turn(2) is False
     one.reopen(2)
     assert two.turn(2) is True
@@ -48,8 +56,7 @@ def test_of_a_turn_and_a_close_of_one_segment_one_counts(sessions: Sessions) -> 
 @pytest.mark.requirement("S3.6")
 def test_of_two_truncates_at_once_one_is_turned_away(sessions: Sessions) -> None:
     one, two = sessions.open_many(2)
-    assert one.turn(1)
-    assert one.close(0)
+    one.turn_and_close()
     one.begin()
     assert one.truncate(0) is True
     with pytest.raises(psycopg.errors.LockNotAvailable):
@@ -60,8 +67,7 @@ def test_of_two_truncates_at_once_one_is_turned_away(sessions: Sessions) -> None
 
 def test_a_turn_waits_for_a_truncate_and_does_not_take_its_segment(sessions: Sessions) -> None:
     one, two = sessions.open_many(2)
-    assert one.turn(1)
-    assert one.close(0)
+    one.turn_and_close()
     seen = version(one)
     one.begin()
     assert one.truncate(0) is True
@@ -74,8 +80,7 @@ def test_a_turn_waits_for_a_truncate_and_does_not_take_its_segment(sessions: Ses
 
 def test_a_segment_that_a_late_leader_reopened_is_not_truncated(sessions: Sessions) -> None:
     one, two = sessions.open_many(2)
-    assert one.turn(1)
-    assert one.close(0)
+    one.turn_and_close()
     two.reopen(0)
     assert one.truncate(0) is False
 
@@ -83,8 +88,7 @@ def test_a_segment_that_a_late_leader_reopened_is_not_truncated(sessions: Sessio
 def test_a_leader_that_comes_back_after_its_closing_ran_out_truncates_nothing(sessions: Sessions) -> None:
     frozen, other = sessions.open_many(2)
     job = frozen.enqueue()
-    assert frozen.turn(1)
-    assert frozen.close(0)
+    frozen.turn_and_close()
     other.pass_time(MINUTE)
     assert other.close(2), "the frozen leader's closing has run out"
     assert frozen.truncate(0) is False
