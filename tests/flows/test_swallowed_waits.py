@@ -180,17 +180,21 @@ def test_a_flow_that_was_woken_meanwhile_is_not_parked(sessions: Sessions) -> No
     emits(session)
     assert wakes(session) == 1
     assert (
-        session.run(flows.park(SCHEMA, flow.job, flow.run, REASON, now=session.now, retention=Retention()))
+        session.run(
+            flows.fail_waiting(SCHEMA, flow.job, flow.run, REASON, now=session.now, retention=Retention())
+        )
         == []
     )
     flow, before = again(session, flow.job), flow
     assert waits(session, event(flow, "shipped")) == ["waiting"]
     assert (
-        session.run(flows.park(SCHEMA, flow.job, before.run, REASON, now=session.now, retention=Retention()))
+        session.run(
+            flows.fail_waiting(SCHEMA, flow.job, before.run, REASON, now=session.now, retention=Retention())
+        )
         == []
     )
     assert session.run(
-        flows.park(SCHEMA, flow.job, flow.run, REASON, now=session.now, retention=Retention())
+        flows.fail_waiting(SCHEMA, flow.job, flow.run, REASON, now=session.now, retention=Retention())
     ) == [flow.job]
     assert session.state(flow.job) == "failed"
     assert session.resume_dead(flow.job) == "resumed"

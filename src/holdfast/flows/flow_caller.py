@@ -96,7 +96,7 @@ class FlowCaller:
                 "raise again what was caught. Then resume the flow",
             )
             failure = from_error(parted, "flow_diverged")
-            if await self._recorder.park(replay.fence, failure.to_json()):
+            if await self._recorder.fail_waiting(replay.fence, failure.to_json()):
                 end.outcome, end.waiting, end.failure = "failed", None, failure
             else:
                 context.log.error("%s", parted)

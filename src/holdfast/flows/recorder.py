@@ -128,10 +128,10 @@ class Recorder:
         except AWAY as error:
             raise Interrupted(error) from error
 
-    async def park(self, fence: Fence, error: str) -> bool:
+    async def fail_waiting(self, fence: Fence, error: str) -> bool:
         """Fail a flow that waits since this run. False: it does not wait any more."""
-        parking = flows.park(self.schema, fence.job, fence.run, error, retention=self._retention)
-        return bool(await self._run(parking))
+        failing = flows.fail_waiting(self.schema, fence.job, fence.run, error, retention=self._retention)
+        return bool(await self._run(failing))
 
     async def _run(self, statement: Statement[T]) -> list[T]:
         try:

@@ -125,7 +125,7 @@ _CHECKPOINT = statement("flow_checkpoint", int, is_repeatable=True)
 _CHECKPOINT_ONE = statement("flow_checkpoint_one", int, is_repeatable=True)
 _LOCK = statement("flow_lock", str)
 _WAIT = statement("flow_wait", Waited)
-_PARK = statement("flow_park", int)
+_FAIL_WAITING = statement("flow_fail_waiting", int)
 _WAKE_TAKE = statement("flow_wake_take", int)
 _WAKE = statement("flow_wake", Woken)
 _TIME_OUT = statement("flow_time_out", TimedOut)
@@ -211,7 +211,7 @@ def wait(schema: Schema, waits: Sequence[Wait], *, now: datetime | None = None) 
     )
 
 
-def park(
+def fail_waiting(
     schema: Schema,
     job: int,
     run: int,
@@ -221,7 +221,7 @@ def park(
     now: datetime | None = None,
 ) -> Statement[int]:
     """End a flow that waits since this run, as failed; answers nothing if it does not wait any more."""
-    return _PARK.with_params(schema, job=job, run=run, error=error, keep_dead=retention.dead, now=now)
+    return _FAIL_WAITING.with_params(schema, job=job, run=run, error=error, keep_dead=retention.dead, now=now)
 
 
 def is_locking(waits: Sequence[Wait]) -> bool:
