@@ -6,17 +6,7 @@ with clock as materialized (
   select coalesce(%(now)s::timestamptz, statement_timestamp()) as now
 ), asked as materialized (
   select distinct job from unnest(%(jobs)s::bigint[]) as a (job) order by job
-), in_ready as materialized (
-  select r.segment, r.place
-    from asked a
-   cross join lateral (select queue from {schema}.job where id = a.job offset 0) j
-   {part row_in_ready queue=j.queue}
-), in_scheduled as materialized (
-  select s.place
-    from asked a
-   cross join lateral (
-     select ctid as place from {schema}.scheduled where job = a.job for update skip locked) s
-), in_waiting as materialized (
+), {part in_ready_and_scheduled}, in_waiting as materialized (
   select w.place
     from asked a
    cross join lateral (

@@ -48,9 +48,7 @@ with clock as materialized (
          c.kind, c.attempt, clock.now, c.deadline_at
     from clock, chosen c
   returning queue
-), told as materialized (
-  select pg_notify('{schema_name}.ready', queue) from (select distinct queue from placed) q
-)
+), {part woken_queues of=placed}
 select a.job,
        case when c.job is not null then case when %(fresh)s::boolean then 'retried' else 'resumed' end
             when l.job is not null then 'duplicate'

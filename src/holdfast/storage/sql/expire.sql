@@ -8,28 +8,13 @@ with clock as materialized (
   select coalesce(%(now)s::timestamptz, statement_timestamp()) as now
 ), in_ready as materialized (
   select segment, ctid as place
-    from {schema}.ready
-   where deadline_at is not null and deadline_at <= (select now from clock)
-     and deadline_at >= coalesce(%(since)s::timestamptz, '-infinity')
-   order by deadline_at
-   limit %(limit)s::int
-     for update skip locked
+    {part past_deadline table=ready}
 ), in_scheduled as materialized (
   select ctid as place
-    from {schema}.scheduled
-   where deadline_at is not null and deadline_at <= (select now from clock)
-     and deadline_at >= coalesce(%(since)s::timestamptz, '-infinity')
-   order by deadline_at
-   limit %(limit)s::int
-     for update skip locked
+    {part past_deadline table=scheduled}
 ), in_waiting as materialized (
   select ctid as place
-    from {schema}.waiting
-   where deadline_at is not null and deadline_at <= (select now from clock)
-     and deadline_at >= coalesce(%(since)s::timestamptz, '-infinity')
-   order by deadline_at
-   limit %(limit)s::int
-     for update skip locked
+    {part past_deadline table=waiting}
 ), out_of_ready as (
   delete from {schema}.ready r using in_ready i where r.segment = i.segment and r.ctid = i.place
   returning r.job, r.attempt, r.deadline_at

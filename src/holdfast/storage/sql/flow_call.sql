@@ -26,14 +26,7 @@ with fenced as materialized (
          (%(keeps)s::interval[])[i.template], (%(on_losts)s::text[])[i.template],
          (%(tags)s::text[])[i.template]::text[], (%(origins)s::text[])[i.template]::jsonb, %(job)s::bigint
     from input i, clock
-), placed as (
-  insert into {schema}.ready (queue, priority, job, segment, kind, attempt, ready_at, deadline_at)
-  select (%(queues)s::text[])[i.template], (%(priorities)s::smallint[])[i.template], i.id,
-         (select current from {schema}.ring order by version desc limit 1),
-         (%(kinds)s::text[])[i.template], 0, clock.now, i.deadline_at
-    from clock, input i
-   where i.run_at is null or i.run_at <= clock.now
-), later as (
+), {part placed_from_input}, later as (
   insert into {schema}.scheduled (job, run_at, deadline_at, attempt)
   select i.id, i.run_at, i.deadline_at, 0
     from input i, clock

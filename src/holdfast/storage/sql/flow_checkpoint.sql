@@ -10,18 +10,12 @@ with fenced as materialized (
             %(errors)s::text::text[], %(failures)s::text::smallint[], %(branches)s::text::text[]
           ) as asked (worker, job, run, name, kind, place, code, value, error, failures, branch)
            order by job) a
-   cross join lateral (
-     select from {schema}.lease
-      where worker = a.worker and job = a.job and run = a.run
-        for no key update) l
+   {part locked_lease}
 ), written as (
   insert into {schema}.checkpoint as c (job, name, kind, place, code, written_at, is_done, failures, value, error, branch)
   select job, name, kind, place, code, coalesce(%(now)s::timestamptz, statement_timestamp()), true,
          coalesce(failures, 0), value::jsonb, error::jsonb, branch
     from fenced
-  on conflict (job, name) do update
-     set is_done = true, written_at = excluded.written_at, until = null, failures = excluded.failures,
-         value = excluded.value, error = excluded.error
-   where not c.is_done
+  {part checkpoint_kept_once}
 )
 select run from fenced

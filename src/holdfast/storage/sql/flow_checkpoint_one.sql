@@ -10,9 +10,6 @@ with fenced as materialized (
          coalesce(%(now)s::timestamptz, statement_timestamp()), true, %(failures)s::smallint,
          %(value)s::text::jsonb, %(error)s::text::jsonb, %(branch)s::text
     from fenced
-  on conflict (job, name) do update
-     set is_done = true, written_at = excluded.written_at, until = null, failures = excluded.failures,
-         value = excluded.value, error = excluded.error
-   where not c.is_done
+  {part checkpoint_kept_once}
 )
 select run from fenced

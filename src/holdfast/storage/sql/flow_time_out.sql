@@ -23,9 +23,7 @@ with clock as materialized (
    cross join lateral (select queue, priority, kind from {schema}.job where id = t.job offset 0) j
   on conflict do nothing
   returning queue
-), told as materialized (
-  select pg_notify('{schema_name}.ready', queue) from (select distinct queue from placed) q
-)
+), {part woken_queues of=placed}
 select (select count(*) from taken)::int as moved,
        (select case when until <= clock.now then interval '0' else least(until, clock.now + interval '36525 days') - clock.now end
           from {schema}.waiting

@@ -69,9 +69,7 @@ with clock as materialized (
    cross join lateral (select queue, priority, kind from {schema}.job where id = w.job offset 0) j
   on conflict do nothing
   returning queue
-), told as materialized (
-  select pg_notify('{schema_name}.ready', queue) from (select distinct queue from placed) q
-)
+), {part woken_queues of=placed}
 select (select count(*) from woken)::int as woken,
        array(select c.child
                from (select distinct job from taken where job is not null and child is null) t

@@ -24,8 +24,6 @@ with clock as materialized (
    cross join lateral (select queue, priority, kind, created_at from {schema}.job where id = t.job offset 0) j
   on conflict do nothing
   returning queue
-), told as materialized (
-  select pg_notify('{schema_name}.ready', queue) from (select distinct queue from placed) q
-)
+), {part woken_queues of=placed}
 select count(*)::int, max(run_at), (count(*) - (select count(*) from placed))::int as dropped
   from taken, (select count(*) from told) as everyone

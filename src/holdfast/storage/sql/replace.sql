@@ -14,16 +14,7 @@ with clock as materialized (
              %(run_ats)s::timestamptz[], %(deadlines)s::timestamptz[], %(deadlines_in)s::interval[])
     ) as i (args, job, template, delay, run_at, deadline_at, deadline_in)
    order by i.job
-), in_ready as materialized (
-  select r.segment, r.place
-    from asked a
-   {part row_in_ready queue=a.queue}
-), in_scheduled as materialized (
-  select s.place
-    from asked a
-   cross join lateral (
-     select ctid as place from {schema}.scheduled where job = a.job for update skip locked) s
-), out_of_ready as (
+), {part in_ready_and_scheduled}, out_of_ready as (
   delete from {schema}.ready r using in_ready i where r.segment = i.segment and r.ctid = i.place
   returning r.job
 ), out_of_scheduled as (

@@ -15,13 +15,4 @@ with few as materialized (
 ), taken as (
   delete from {schema}.ready_{segment} r using picked p where r.ctid = p.place
   returning r.queue, r.priority, r.job, r.kind, r.attempt, r.ready_at, r.deadline_at
-), placed as (
-  insert into {schema}.ready (queue, priority, job, segment, kind, attempt, ready_at, deadline_at)
-  select t.queue, t.priority, t.job, (select current from {schema}.ring order by version desc limit 1),
-         t.kind, t.attempt, t.ready_at, t.deadline_at
-    from taken t
-  on conflict do nothing
-), told as materialized (
-  select pg_notify('{schema_name}.ready', queue) from (select distinct queue from taken) q
-)
-select count(*)::int from taken, (select count(*) from told) as everyone
+), {part moved_to_current}

@@ -8,10 +8,7 @@ with fenced as materialized (
             %(workers)s::bigint[], %(jobs)s::bigint[], %(runs)s::bigint[], %(states)s::text[], %(progresses)s::text[]
           ) as asked (worker, job, run, state, progress)
            order by job) a
-   cross join lateral (
-     select from {schema}.lease
-      where worker = a.worker and job = a.job and run = a.run
-        for no key update) l
+   {part locked_lease}
 ), written as (
   insert into {schema}.saved as s (job, saved_at, state, progress)
   select job, coalesce(%(now)s::timestamptz, statement_timestamp()), state::jsonb, progress::jsonb from fenced
