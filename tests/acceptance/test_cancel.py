@@ -16,7 +16,7 @@ from holdfast.worker.attempts import Attempts
 from holdfast.worker.callers import Threads
 from holdfast.worker.claimed_run import Stop
 from holdfast.worker.worker import Worker
-from support.waiting import until
+from support.waiting import block_until, until
 
 # Longer than any test waits here: so it is the notification that brings the request.
 SELDOM = {"lease": 60, "beat": 20}
@@ -124,13 +124,13 @@ async def test_one_that_returns_in_the_very_moment_of_the_request_has_done_its_w
             [claimed] = worker._attempts.runs.values()
             threads = worker._attempts._runner._callers["thread"]
             assert isinstance(threads, Threads)
-            future = threads._futures[claimed.run]
+            call = threads._calls[claimed.run]
             # All in one turn of the event loop: the attempt hears of the request when the thread is over.
             worker._attempts.cancel([claimed.run])
             may_end.set()
-            assert future.result(20) == "paid"
+            block_until(lambda: call.is_over)
             assert await handle.result("10s") == "paid"
-            assert threads._futures == {}
+            assert threads._calls == {}
     assert books.outcomes(handle.id) == ["succeeded"]
 
 

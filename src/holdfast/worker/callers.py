@@ -11,6 +11,7 @@ from typing import Any, Protocol
 from holdfast.worker.claimed_run import ClaimedRun
 from holdfast.worker.context import Context
 from holdfast.worker.job_threads import JobThreads
+from holdfast.worker.thread_call import ThreadAnswers, ThreadCall
 
 
 class Caller(Protocol):
@@ -48,27 +49,38 @@ class Threads:
 
     def __init__(self, threads: JobThreads) -> None:
         self._threads = threads
-        self._futures: dict[int, Future[Any]] = {}
+        self._loop = asyncio.get_running_loop()
+        self._calls: dict[int, ThreadCall] = {}
+        threads.answer_to(ThreadAnswers())
 
     async def call(self, claimed: ClaimedRun, context: Context, arguments: dict[str, Any]) -> Any:
-        function = claimed.kind.function
-        positional = (context,) if claimed.kind.signature.takes_context else ()
-        variables = contextvars.copy_context()
-        call = partial(variables.run, function, *positional, **arguments)
+        kind = claimed.kind
+        function = partial(kind.function, context) if kind.signature.takes_context else kind.function
         # The thread checks the lease itself: it may have taken a while until one was free.
-        future = self._threads.submit(partial(_in_time, claimed, call))
-        self._futures[claimed.run] = future
-        return await come_to(await asyncio.wrap_future(future))
+        answer = self._loop.create_future()
+        call = ThreadCall(
+            partial(contextvars.copy_context().run, _in_time, claimed, function, arguments), answer
+        )
+        self._calls[claimed.run] = call
+        self._threads.begin(call)
+        try:
+            result = await answer
+        except asyncio.CancelledError:
+            if self._threads.take_back(call):
+                del self._calls[claimed.run]
+            raise
+        return None if result is None else await come_to(result)
 
     def left_behind(self, claimed: ClaimedRun) -> Future[Any] | None:
-        future = self._futures.pop(claimed.run, None)
-        is_whole = future is not None and future.done() and claimed.stop is None
-        return None if is_whole else future
+        call = self._calls.pop(claimed.run, None)
+        if call is None or (call.is_over and claimed.stop is None):
+            return None
+        return call.left_behind()
 
 
-def _in_time(claimed: ClaimedRun, call: Callable[[], Any]) -> Any:
+def _in_time(claimed: ClaimedRun, function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
     claimed.check_lease()
-    return call()
+    return function(**arguments)
 
 
 async def come_to(result: Any) -> Any:

@@ -1,34 +1,51 @@
 """Threads for plain functions. They are daemon threads: a function that never returns must not keep a worker
 from ending. The standard library's executor would wait for it.
+
+Waking a thread costs more than most calls of a function that returns at once, so threads take their next call
+themselves. While calls wait, exactly one more thread is on its way. If the function before returns at once,
+its thread has taken the next call before the other one gets the interpreter's lock. If it blocks, the other
+one takes it, and sends for the next thread first. So no call waits for another to end while a thread is left.
 """
 
 import threading
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
-from queue import Empty, SimpleQueue
+from contextlib import suppress
 from typing import Any
 
 from holdfast.worker import django_connections, forked_copy
+from holdfast.worker.thread_call import ThreadAnswers, ThreadCall
 
 # How long a thread without a job lives, and with it what libraries keep for each thread, such as connections.
 IDLE_SECONDS = 20.0
 
-_Work = tuple[Future[Any], Callable[[], Any]]
-_Desk = SimpleQueue[_Work]
+
+class _Desk:
+    """Where a thread waits. `last` is the call that ends it."""
+
+    __slots__ = ("bell", "last")
+
+    def __init__(self) -> None:
+        self.bell = threading.Lock()
+        self.bell.acquire()
+        self.last: Future[Any] | None = None
 
 
 class JobThreads:
-    """At most `limit` threads, started when all others are busy. The thread that was used last gets the next
-    call, so that threads in excess become idle and end.
+    """At most `limit` threads, started when all others are busy. The thread that was used last is woken
+    first, so that threads in excess become idle and end.
     """
 
     def __init__(self, limit: int, *, idle: float = IDLE_SECONDS) -> None:
         self._limit = limit
         self._idle_seconds = idle
         self._lock = threading.Lock()
-        self._waiting: deque[_Work] = deque()
+        self._waiting: deque[ThreadCall] = deque()
         self._idle: list[_Desk] = []
+        # Whether a thread is on its way to what waits: sent for, and not yet there.
+        self._is_one_coming = False
+        self._answers: ThreadAnswers | None = None
         self._count = 0
         self._number = 0
         self._is_closed = False
@@ -37,23 +54,32 @@ class JobThreads:
     def count(self) -> int:
         return self._count
 
+    def answer_to(self, answers: ThreadAnswers) -> None:
+        """Where the ends of calls go that were begun."""
+        self._answers = answers
+
     def submit(self, function: Callable[[], Any]) -> Future[Any]:
+        """For a caller without an event loop, or one that needs a future of its own."""
         future: Future[Any] = Future()
-        work = future, function
-        with self._lock:
-            if self._idle:
-                self._idle.pop().put(work)
-            elif self._count < self._limit:
-                self._count += 1
-                self._number += 1
-                name = f"holdfast-job-{self._number}"
-                # Passed through its queue: a thread keeps its own arguments until it ends.
-                desk: _Desk = SimpleQueue()
-                desk.put(work)
-                threading.Thread(target=self._serve, args=(desk,), name=name, daemon=True).start()
-            else:
-                self._waiting.append(work)
+        self.begin(ThreadCall(function, future=future))
         return future
+
+    def begin(self, call: ThreadCall) -> None:
+        self._waiting.append(call)
+        if not self._is_one_coming:
+            try:
+                self._send_for_one()
+            except BaseException:
+                self.take_back(call)
+                raise
+
+    def take_back(self, call: ThreadCall) -> bool:
+        """Whether it had not begun, and never will."""
+        try:
+            self._waiting.remove(call)
+        except ValueError:
+            return False
+        return True
 
     def close(self) -> list[Future[Any]]:
         """Calls that have not begun are cancelled; running ones go on. Each idle thread ends after one last
@@ -61,68 +87,116 @@ class JobThreads:
         """
         with self._lock:
             self._is_closed = True
-            waiting, self._waiting = self._waiting, deque()
             idle, self._idle = self._idle, []
-        for future, _ in waiting:
-            future.cancel()
-        last: list[Future[Any]] = [Future() for _ in idle]
-        for desk, future in zip(idle, last, strict=True):
-            desk.put((future, django_connections.close_all))
-        return last
+        with suppress(IndexError):
+            while True:
+                self._waiting.popleft().cancel()
+        for desk in idle:
+            desk.last = Future()
+            desk.bell.release()
+        return [desk.last for desk in idle if desk.last is not None]
+
+    def _send_for_one(self) -> None:
+        """Wake a thread or start one. If all are busy, the first that ends its call takes the next."""
+        with self._lock:
+            if self._is_one_coming or not self._waiting:
+                return
+            if self._idle:
+                self._is_one_coming = True
+                self._idle.pop().bell.release()
+                return
+            if self._count >= self._limit:
+                return
+            self._is_one_coming = True
+            self._count += 1
+            self._number += 1
+            name = f"holdfast-job-{self._number}"
+        try:
+            threading.Thread(target=self._serve, args=(_Desk(),), name=name, daemon=True).start()
+        except RuntimeError:
+            with self._lock:
+                self._is_one_coming = False
+                self._count -= 1
+                if not self._count:
+                    raise
 
     def _serve(self, desk: _Desk) -> None:
-        work: _Work | None = desk.get()
-        while work is not None:
-            future, function = work
-            if future.set_running_or_notify_cancel():
-                _settle(future, function)
-            # Do not keep the result alive while this thread waits.
-            del work, future, function
-            work = self._next(desk) or self._leave()
+        while True:
+            # Before the first look: what is put later sends for the next thread.
+            self._is_one_coming = False
+            self._work()
+            if not self._wait(desk) and self._has_left(desk):
+                return
 
-    def _next(self, desk: _Desk) -> _Work | None:
-        """The next call; None if this thread has to end."""
+    def _work(self) -> None:
+        """Run calls until none waits."""
+        waiting = self._waiting
+        while True:
+            try:
+                call = waiting.popleft()
+            except IndexError:
+                return
+            if waiting and not self._is_one_coming:
+                self._send_for_one()
+            if not self._is_one_coming:
+                # The one that comes would tell of earlier ends while this call blocks.
+                self._tell()
+            if call.may_begin():
+                _run(call)
+                if self._answers is not None and call.answer is not None:
+                    self._answers.put(call)
+            del call  # its result must not live on while this thread waits
+
+    def _tell(self) -> None:
+        if self._answers is not None:
+            self._answers.tell()
+
+    def _wait(self, desk: _Desk) -> bool:
+        """Until there is something to do. False if this thread has to end."""
+        self._tell()
         with self._lock:
             if self._waiting:
-                return self._waiting.popleft()
+                return True
             if self._is_closed:
-                return None
+                return False
             self._idle.append(desk)
-        try:
-            return desk.get(timeout=self._idle_seconds)
-        except Empty:
-            with self._lock:
-                if desk in self._idle:
-                    self._idle.remove(desk)
-                    return None
-            return desk.get()  # it was given a call just now
+        if desk.bell.acquire(timeout=self._idle_seconds):
+            return desk.last is None
+        with self._lock:
+            if desk in self._idle:
+                self._idle.remove(desk)
+                return False
+        desk.bell.acquire()  # it was sent for just now
+        return desk.last is None
 
-    def _leave(self) -> _Work | None:
+    def _has_left(self, desk: _Desk) -> bool:
         """This thread counts until its connections are closed: a thread in its place would otherwise exceed
-        `limit`. A call that was submitted in the meantime is run here.
+        `limit`. A call that came in the meantime is run here.
         """
         django_connections.close_all()
+        if desk.last is not None:
+            desk.last.set_result(None)
         with self._lock:
             if self._waiting:
-                return self._waiting.popleft()
+                return False
             self._count -= 1
-            return None
+            return True
 
 
-def _settle(future: Future[Any], function: Callable[[], Any]) -> None:
+def _run(call: ThreadCall) -> None:
     try:
         with django_connections.fresh():
-            result = function()
+            result = call.function()
         if forked_copy.is_copy:
             forked_copy.leave(None)
     except (StopIteration, GeneratorExit) as error:
-        # A coroutine cannot raise these, so the task that awaits this future would never hear of it.
+        # A coroutine cannot raise these, so the task that awaits this call would never hear of it.
         told = RuntimeError(f"the handler raised {type(error).__name__}")
         told.__cause__ = error
-        future.set_exception(told)
+        call.end(None, told)
     except BaseException as error:  # noqa: BLE001  # it belongs to the task that waits
         if forked_copy.is_copy:
             forked_copy.leave(error)
-        future.set_exception(error)
+        call.end(None, error)
     else:
-        future.set_result(result)
+        call.end(result, None)
