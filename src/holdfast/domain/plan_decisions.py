@@ -92,7 +92,14 @@ class _Stretch:
 
 
 def decide_plans(timing: Timing, rules: Rules, standing: ScopeStanding, now: datetime) -> PlanDecisions:
-    """`now` is the database's. The work is bounded, however long ago the last look was."""
+    """Decide every plan that has come due since the last look, missed ones too: here a plan becomes a job, or
+    not. A plan has a job if it was `fired` (on time) or `caught_up` (later); one that is `skipped` or
+    `missed` has none, and a reason. `rules.missed` chooses: "latest" fires the last of them, "every" each one
+    within the window, "skip" none that is too late. A pause or an active job (`rules.overlap`) comes first.
+
+    `schedules/planner.py` asks for it and writes the answer, each plan with its job in one statement. `now`
+    is the database's. The work is bounded, however long ago the last look was.
+    """
     after, until = standing.decided_until, now
     if rules.starts_at is not None:
         after = max(after, rules.starts_at - _TICK)

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from domain.policies import backoffs, lengths, lucks
 from holdfast.domain.backoff import (
     Backoff,
 )
@@ -33,7 +34,6 @@ from holdfast.domain.transition import (
     SnoozeJob,
     decide,
 )
-from storage.policies import backoffs, lengths, lucks
 
 any_lengths = st.timedeltas()
 # Everything a handler may raise: surrogates and NUL included.

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from domain.policies import YEAR, backoffs, lucks
 from holdfast.domain.backoff import (
     DEFAULT,
     Backoff,
@@ -15,7 +16,6 @@ from holdfast.domain.backoff import (
     to_json,
 )
 from holdfast.domain.retry import exponential, polynomial
-from storage.policies import YEAR, backoffs, lucks
 
 SECOND = timedelta(seconds=1)
 HOURLY = exponential("1m", cap="1h", jitter=0)
