@@ -6,11 +6,12 @@ import click
 
 from holdfast.cli.exit_codes import Exit
 from holdfast.cli.flows import flows
+from holdfast.cli.jobs import jobs
 from holdfast.cli.migrate import migrate
 from holdfast.cli.schedules import schedules
 from holdfast.cli.version import version
 from holdfast.cli.worker import worker
-from holdfast.errors import HoldfastError, InvalidConnectionString, MissingPrivilege
+from holdfast.errors import HoldfastError, InvalidConnectionString, InvalidFilter, MissingPrivilege
 from holdfast.postgres.migrations.migration import Migration
 from holdfast.storage.migrations import packaged
 
@@ -21,6 +22,7 @@ def commands() -> None:
 
 
 commands.add_command(flows)
+commands.add_command(jobs)
 commands.add_command(migrate)
 commands.add_command(schedules)
 commands.add_command(version)
@@ -42,6 +44,9 @@ def main(args: Sequence[str] | None = None, *, migrations: Sequence[Migration] |
         # Abort is click's name for Ctrl-C. What was under way has been rolled back on the way up to here.
         _say("interrupted")
         return Exit.INTERRUPTED
+    except InvalidFilter as error:
+        _say(str(error))  # in lines: the second marks a place in the first
+        return Exit.USAGE
     except HoldfastError as error:
         _say(_one_line(str(error)))
         return _exit_code(error)
