@@ -12,8 +12,8 @@ from holdfast.worker.worker import Worker
 _log = logging.getLogger("holdfast.worker")
 
 _HINTS = {
-    "none yet": "; Ctrl-C gives it back at once",
-    "one": "; Ctrl-C again gives it back at once",
+    "none yet": "; press Ctrl-C to release them at once",
+    "one": "; press Ctrl-C again to release them at once",
     "not ours": "",
 }
 
@@ -68,4 +68,4 @@ async def _drained(worker: Worker, task: "asyncio.Task[None]") -> None:
 def _tell_of_an_early_end(task: "asyncio.Task[None]") -> None:
     """At once: the block goes on, and may be a web server that ends in a month."""
     if not task.cancelled() and (error := task.exception()):
-        _log.error("the worker has ended, nothing runs jobs here any more", exc_info=error)
+        _log.error("the worker has stopped: no jobs run in this process any more", exc_info=error)

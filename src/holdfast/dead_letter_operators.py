@@ -93,7 +93,7 @@ class DeadLetterOperators:
         self, queue: str | None, kind: str | None, before: object, limit: int
     ) -> Conversation[DeadJobs]:
         if before is not None and not isinstance(before, DeadJob):
-            raise InvalidInput(f"before is {before!r}: give a DeadJob, the last of the page before")
+            raise InvalidInput(f"before is {before!r}: give the last DeadJob of the previous page")
         last = (
             None
             if before is None

@@ -225,7 +225,7 @@ def _place(function: Callable[..., Any]) -> str:
 def _style(function: Callable[..., Any], isolate: str | None, memory_limit: int | None) -> Style:
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise InvalidInput(
-            f"{_place(function)} has a yield, so that calling it runs nothing: a job returns, or is awaited"
+            f"{_place(function)} has a yield, so calling it runs nothing: return a value, or await"
         )
     if isolate not in (None, "process"):
         raise InvalidInput(f'isolate is {isolate!r}: give "process", or leave it out')

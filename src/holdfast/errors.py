@@ -224,8 +224,8 @@ class JobNotFound(HoldfastError, LookupError):
     def __init__(self, job: int) -> None:
         self.job = job
         super().__init__(
-            f"there is no job {job}: it was never enqueued, what enqueues it is not committed yet, or it was "
-            "pruned after its retention"
+            f"job {job} does not exist: it was never enqueued, its transaction has not committed yet, or it "
+            "was pruned after its retention"
         )
 
 
@@ -278,8 +278,8 @@ class StepNotFound(HoldfastError, LookupError):
     def __init__(self, flow: int, step: str, *, done: Sequence[str]) -> None:
         self.flow, self.step, self.done = flow, step, list(done)
         super().__init__(
-            f'flow {flow} has done no step "{step}", it has done {_path(self.done)}: '
-            "what failed last is tried again when you resume it"
+            f'flow {flow} has not done a step "{step}", it has done {_path(self.done)}: '
+            "to retry the step that failed last, resume the flow"
         )
 
 
@@ -287,7 +287,7 @@ class NotAFlow(HoldfastError, LookupError):
     def __init__(self, job: int, kind: str, *, instead: str) -> None:
         self.job, self.kind = job, kind
         super().__init__(
-            f'job {job} is of kind "{kind}" and no flow: it has no step, and no flow of that kind is known; '
+            f'job {job} of kind "{kind}" is not a flow: it has no steps, and no flow of that kind is known; '
             f"for a job use {instead}"
         )
 
@@ -295,7 +295,7 @@ class NotAFlow(HoldfastError, LookupError):
 class FlowNotFailed(HoldfastError):
     def __init__(self, flow: int, state: "JobState") -> None:
         self.flow, self.state = flow, state
-        super().__init__(f"flow {flow} is {state}: only one that has failed can be resumed or retried")
+        super().__init__(f"flow {flow} is {state}: only a failed flow can be resumed or retried")
 
 
 class QueueNotFound(HoldfastError, LookupError):
@@ -335,13 +335,13 @@ class StepFailed(HoldfastError):
     def __init__(self, step: str, error: Mapping[str, object]) -> None:
         self.step, self.error = step, dict(error)
         reason = ": ".join(str(error[name]) for name in ("type", "message") if error.get(name))
-        super().__init__(f'step "{step}" failed ({reason or "for no known reason"})')
+        super().__init__(f'step "{step}" failed ({reason or "for an unknown reason"})')
 
 
 class EventTimeout(HoldfastError, TimeoutError):
     def __init__(self, event: str) -> None:
         self.event = event
-        super().__init__(f'event "{event}" has not come in time')
+        super().__init__(f'event "{event}" did not arrive in time')
 
 
 class FlowDiverged(HoldfastError):
@@ -352,11 +352,11 @@ class FlowDiverged(HoldfastError):
     ) -> None:
         self.problem, self.recorded, self.taken = problem, list(recorded), list(taken)
         advice = advice or (
-            "Let a flow decide only by its arguments and by what its steps gave; for flows under way, keep "
+            "Let a flow decide only by its arguments and the results of its steps; for running flows, keep "
             "the old path behind flow.version(…)"
         )
         super().__init__(
-            f"this run takes another path than the one recorded: {problem}. "
+            f"this run takes a different path than the recorded one: {problem}. "
             f"Recorded: {_path(self.recorded)}. Taken: {_path(self.taken)}. {advice}"
         )
 
@@ -365,7 +365,7 @@ class LeaseLost(HoldfastError):
     def __init__(self, *, job: int, run: int, doing: str) -> None:
         self.job, self.run, self.doing = job, run, doing
         super().__init__(
-            f"job {job} was taken away from run {run}, which could not {doing}: another run may have it, "
+            f"run {run} lost its lease on job {job} and could not {doing}: another run may have the job, "
             "so stop without further effects"
         )
 
@@ -375,9 +375,9 @@ class TransactionEnded(HoldfastError):
 
     def __init__(self) -> None:
         super().__init__(
-            "the transaction of this block was committed or rolled back inside of it, so that the block's "
-            "writes and its end cannot be one commit; what was committed stays, and it is not tried again: "
-            "leave commit and rollback to the block, and use a savepoint for what may fail"
+            "code inside this block committed or rolled back its transaction, so the block's "
+            "writes and its end cannot be one commit. What was committed stays, and the job is not retried: "
+            "leave commit and rollback to the block, and use a savepoint around statements that may fail"
         )
 
 
@@ -464,7 +464,8 @@ class MissingPrivilege(SchemaError, StatementFailed):
     def __init__(self, *, schema: str, reason: str, remedy: str, sqlstate: str | None = None) -> None:
         self.schema, self.reason, self.remedy = schema, reason, remedy
         super().__init__(
-            f'this role lacks a right on database schema "{schema}" ({reason}): {remedy}', sqlstate=sqlstate
+            f'this role lacks a privilege on database schema "{schema}" ({reason}): {remedy}',
+            sqlstate=sqlstate,
         )
 
 

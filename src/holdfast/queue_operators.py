@@ -115,7 +115,7 @@ class QueueOperators:
             yield from self._check_known(queue, "pass create=True to pause it before its first job")
         paused = yield from ask(pausing)
         if not paused:
-            raise InvalidInput(f"until is {until}, which has passed: give a time to come, or a length")
+            raise InvalidInput(f"until is {until}, which has passed: give a future time, or a length")
         [row] = yield from ask(operators.queues(self._schema, name=queue))
         _, at, end, why = paused[0]
         return _status(row._replace(paused_at=at, paused_until=end, note=why))
@@ -136,7 +136,7 @@ class QueueOperators:
 
     def _list(self, after: object, limit: int) -> Conversation[Queues]:
         if after is not None and not isinstance(after, QueueStatus):
-            raise InvalidInput(f"after is {after!r}: give a QueueStatus, the last of the page before")
+            raise InvalidInput(f"after is {after!r}: give the last QueueStatus of the previous page")
         last = None if after is None else after.name
         rows = yield from ask(operators.queues(self._schema, after=last, limit=limit))
         return [_status(row) for row in rows]

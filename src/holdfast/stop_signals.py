@@ -63,14 +63,14 @@ class Stopper:
     def _drain(self, level: int) -> None:
         if not self._worker.stopping.draining.is_set():
             if self._worker.running_kinds():
-                say_waiting(self._worker, level, "; a second signal gives it back at once")
+                say_waiting(self._worker, level, "; a second signal releases them at once")
             else:
-                _log.info("stopping: nothing runs here")
+                _log.info("stopping: no jobs are running")
         self._worker.stopping.draining.set()
 
     def _hurry(self) -> None:
         if not self.is_hurried:
-            _log.info("stopping at once: what still runs is given back")
+            _log.info("stopping at once: releasing the running jobs")
         self._worker.stopping.hurried.set()
         self._worker.stopping.draining.set()
 
@@ -179,7 +179,7 @@ def say_waiting(worker: Worker, level: int, hint: str) -> None:
     say(
         _log,
         level,
-        f"stopping: waits up to {compact(worker.grace)} for what runs here{hint}",
+        f"stopping: waiting up to {compact(worker.grace)} for running jobs{hint}",
         jobs=kinds.total(),
         kinds=", ".join(shown + more),
     )

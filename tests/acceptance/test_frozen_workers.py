@@ -41,7 +41,7 @@ async def test_a_frozen_leader_that_wakes_after_its_lease_is_refused_and_goes_on
 ) -> None:
     sleeper, job = await taken_over(shop, books, workers, "wait_then_pay")
     sleeper.thaw()
-    await until(lambda: sleeper.lines("WARNING", "worker was lost", "aborted=1"), "it learns of it")
+    await until(lambda: sleeper.lines("WARNING", "worker lost its lease", "aborted=1"), "it learns of it")
     await until(lambda: sleeper.lines("WARNING", "lease lost, could not settle", f"job={job}"), "it says so")
     books.open_gate("go")
     await books.all_finished(1)

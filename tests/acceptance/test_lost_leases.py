@@ -91,7 +91,7 @@ async def test_a_run_that_ended_but_could_not_be_settled_is_said_to_be_done_agai
             await until(lambda: said(caplog, handle.id), "it says so")
     [line] = said(caplog, handle.id)
     assert "could not settle as succeeded" in line
-    assert "the job may run again and repeat what this run did" in line
+    assert "the job may run again and repeat this run's effects" in line
     assert books.outcomes(handle.id) == ["retried"]
 
 

@@ -128,7 +128,7 @@ async def test_a_server_that_is_away_for_longer_than_the_lease(
     held = await shop.wait_then_return.enqueue("go")
     await until(lambda: books.executions() == 1, "it runs")
     stop_now(own_server)
-    await until(lambda: worker.lines("worker was lost", "aborted=1"), "it aborts what it cannot keep")
+    await until(lambda: worker.lines("worker lost its lease", "aborted=1"), "it aborts what it cannot keep")
     start_again(own_server)
     books.open_gate("go")
     await books.all_finished(1, within=15)

@@ -33,7 +33,7 @@ async def test_attempts_are_aborted_before_another_worker_may_take_them_over(
     aborted, taken_over = books.lines("aborted", pid=cut.pid), books.lines(pid=other.pid)
     assert len(aborted) == 5
     assert max(line.at for line in aborted) < min(line.at for line in taken_over)
-    assert cut.lines("WARNING", "worker was lost", "aborted=5")
+    assert cut.lines("WARNING", "worker lost its lease", "aborted=5")
     books.open_gate("go")
     await books.all_finished(5)
     assert all(books.outcomes(handle.id) == ["retried", "succeeded"] for handle in held)

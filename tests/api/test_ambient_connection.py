@@ -249,7 +249,7 @@ def test_a_thread_that_has_none_of_the_blocks_variables_is_outside(
 async def test_a_block_that_is_left_in_another_task_is_an_error(app: App, connection: Connection) -> None:
     block = app.using(conn=connection)
     await asyncio.create_task(block.__aenter__())
-    with pytest.raises(WrongConnection, match="the very function that enqueues"):
+    with pytest.raises(WrongConnection, match="in the function that enqueues"):
         await block.__aexit__(None, None, None)
 
 

@@ -388,7 +388,7 @@ async def test_a_job_that_is_gone_is_not_found(app: App, observer: Observer) -> 
     handle = await work.enqueue()
     for table in ("ready", "job"):
         observer.connection.execute(f"delete from holdfast.{table}")
-    with pytest.raises(JobNotFound, match=f"no job {handle.id}") as missing:
+    with pytest.raises(JobNotFound, match=f"job {handle.id} does not exist") as missing:
         await handle.status()
     assert isinstance(missing.value, LookupError)
     with pytest.raises(JobNotFound):

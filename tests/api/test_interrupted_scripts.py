@@ -65,8 +65,8 @@ async def main() -> None:
 
 asyncio.run(main())
 """
-WAITING = "stopping: waits up to 5m for what runs here"
-AGAIN = "Ctrl-C again gives it back at once"
+WAITING = "stopping: waiting up to 5m for running jobs"
+AGAIN = "press Ctrl-C again to release them at once"
 
 
 class Script:
@@ -166,7 +166,7 @@ def test_one_that_comes_when_the_block_has_ended_by_itself_gives_back_at_once(
     script = start(AFTERWARDS, "slow")
     script.until_said("slow has begun")
     script.until_said(WAITING)
-    assert "; Ctrl-C gives it back at once" in script.said
+    assert "; press Ctrl-C to release them at once" in script.said
     script.interrupt()
     assert script.ended() == -signal.SIGINT
     assert states(observer) == [("slow", "ready", 0)]
@@ -178,7 +178,7 @@ def test_a_worker_that_is_the_program_says_what_it_waits_for(start: Start, obser
     script.until_said("slow has begun")
     script.interrupt()
     script.until_said(WAITING)
-    assert "; a second signal gives it back at once" in script.said
+    assert "; a second signal releases them at once" in script.said
     script.interrupt()
     assert script.ended() == 0
     assert states(observer) == [("slow", "ready", 0)]

@@ -26,7 +26,7 @@ AWAITED: dict[str, Callable[[App], Any]] = {
 @pytest.mark.parametrize("limit", [-1, 0, 10_001, 10**12, True, "5", 5.0, None])
 @both_colours
 async def test_a_list_has_a_limit_from_1_to_10000(name: str, limit: Any, app: App) -> None:
-    says = r"limit is .*: give 1 to 10,000, and go on from there with before="
+    says = r"limit is .*: give 1 to 10,000, and use before= for the next page"
     with pytest.raises(InvalidInput, match=says):
         await AWAITED[name](app)(limit=limit)
     with pytest.raises(InvalidInput, match=says):
@@ -36,12 +36,12 @@ async def test_a_list_has_a_limit_from_1_to_10000(name: str, limit: Any, app: Ap
 @pytest.mark.parametrize(
     ("name", "before", "says"),
     [
-        ("dead", 5, "before is 5: give a DeadJob, the last of the page before"),
-        ("dead", datetime.now(UTC), "before is .*: give a DeadJob"),
-        ("flows", "5", "'5' is no job id"),
-        ("flows", 2**63, "is no job id"),
-        ("plans", 5, "the time 5 is no moment: use an aware datetime"),
-        ("plans", "2026-01-01", "the time '2026-01-01' is no moment"),
+        ("dead", 5, "before is 5: give the last DeadJob of the previous page"),
+        ("dead", datetime.now(UTC), "before is .*: give the last DeadJob"),
+        ("flows", "5", "'5' is not a job id"),
+        ("flows", 2**63, "is not a job id"),
+        ("plans", 5, "the time 5 is not a time: use an aware datetime"),
+        ("plans", "2026-01-01", "the time '2026-01-01' is not a time"),
     ],
 )
 def test_a_page_begins_before_something_that_such_a_list_can_hold(
@@ -56,10 +56,10 @@ def test_jobs_are_named_by_a_list_of_their_ids(jobs: Any, blocking_app: App) -> 
     """Not by a generator: it would be used up by the first look at it."""
     app = blocking_app
     for verb in (app.cancel_sync, app.dead.resume_sync, app.dead.retry_sync):
-        with pytest.raises(InvalidInput, match=r"is no job id: give|is not a list of job ids: give"):
+        with pytest.raises(InvalidInput, match=r"is not a job id: give|is not a list of job ids: give"):
             verb(jobs)
     if jobs is not None:
-        with pytest.raises(InvalidInput, match=r"is no job id: give|is not a list of job ids: give"):
+        with pytest.raises(InvalidInput, match=r"is not a job id: give|is not a list of job ids: give"):
             app.dead.purge_sync(jobs)
 
 

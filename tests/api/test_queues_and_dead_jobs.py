@@ -126,7 +126,7 @@ async def test_every_queue_is_listed_that_has_jobs_or_a_worker(
     assert known["mail"].oldest_age is None
     first, *rest = await app.queues.list()
     assert [queue.name for queue in await app.queues.list(after=first, limit=1)] == [rest[0].name]
-    with pytest.raises(InvalidInput, match="give a QueueStatus"):
+    with pytest.raises(InvalidInput, match="give the last QueueStatus"):
         await app.queues.list(after="mail")  # type: ignore[arg-type]  # as an untyped caller may
 
 

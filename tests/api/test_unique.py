@@ -147,7 +147,7 @@ async def test_values_that_are_the_same_make_the_same_key(app: App) -> None:
 async def test_a_name_that_is_no_parameter_is_refused_by_name(
     names: list[str], mail: Job[..., str], observer: Observer
 ) -> None:
-    with pytest.raises(InvalidInput, match=r"'sbject'.*no parameter of mail.*body, subject, user"):
+    with pytest.raises(InvalidInput, match=r"'sbject'.*not a parameter of mail.*body, subject, user"):
         await mail.using(unique=names).enqueue(1)
     assert observer.count() == 0
 

@@ -155,7 +155,7 @@ async def test_a_worker_that_dies_in_the_background_says_so_at_once(
     async def work() -> None: ...
 
     async def is_told() -> bool:
-        return any("the worker has ended" in record.message for record in caplog.records)
+        return any("the worker has stopped" in record.message for record in caplog.records)
 
     async def block() -> None:
         async with app.worker() as worker:

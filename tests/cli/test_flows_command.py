@@ -248,16 +248,16 @@ def test_a_plain_job_is_refused_with_what_to_use_for_jobs(left: Left, capsys: Ca
     for verb in ("show", "resume", "retry", "cancel"):
         assert main(["flows", verb, str(child)]) == 3
         told = capsys.readouterr().err
-        assert f'job {child} is of kind "mail" and no flow' in told
+        assert f'job {child} of kind "mail" is not a flow' in told
         assert "for a job use app." in told
 
 
 def test_what_cannot_be_done_is_said_with_an_exit_code(left: Left, capsys: Captured) -> None:
     assert main(["flows", "show", "999999"]) == 3
     assert main(["flows", "retry", str(left.failed), "--from", "ship"]) == 3
-    assert 'has done no step "ship", it has done reserve' in capsys.readouterr().err
+    assert 'has not done a step "ship", it has done reserve' in capsys.readouterr().err
     assert main(["flows", "resume", str(left.waiting)]) == 1
-    assert "is waiting: only one that has failed" in capsys.readouterr().err
+    assert "is waiting: only a failed flow" in capsys.readouterr().err
     assert main(["flows", "emit", "packed:1", "{by: eve}"]) == 2
     assert "is not JSON" in capsys.readouterr().err
     assert main(["flows", "emit", "packed:1", "NaN"]) == 2

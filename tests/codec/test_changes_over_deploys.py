@@ -85,13 +85,13 @@ def retyped(user_id: str, locale: str = "en") -> None: ...
 @pytest.mark.parametrize(
     ("function", "problem"),
     [
-        (removed, "removed() cannot take what is stored: there is no parameter locale. "),
-        (renamed, "renamed() cannot take what is stored: there is no parameter locale. "),
+        (removed, "removed() cannot take its stored arguments: there is no parameter locale. "),
+        (renamed, "renamed() cannot take its stored arguments: there is no parameter locale. "),
         (
             required_added,
-            "required_added() cannot take what is stored: mail is missing, and has no default. ",
+            "required_added() cannot take its stored arguments: mail is missing, and has no default. ",
         ),
-        (retyped, "retyped() cannot take what is stored: user_id: expected str, got int. "),
+        (retyped, "retyped() cannot take its stored arguments: user_id: expected str, got int. "),
     ],
 )
 def test_what_does_not_fit_any_more_says_so_and_shows_what_is_stored(function: Any, problem: str) -> None:

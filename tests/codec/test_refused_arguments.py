@@ -50,7 +50,7 @@ TAKES = "it takes (user_id: int, locale: str = 'en', *, retry: bool = False)"
         (
             (1, "\ud800"),
             {},
-            "str '\\ud800' holds half of a surrogate pair, which is no text: decode it properly first",
+            "str '\\ud800' holds half of a surrogate pair, which is not valid text: decode it properly first",
         ),
         (
             (1, "x" * 1024 * 1024),
@@ -58,7 +58,7 @@ TAKES = "it takes (user_id: int, locale: str = 'en', *, retry: bool = False)"
             "xxxx' takes 1,048,589 bytes, the limit is 1,048,576: store them elsewhere and pass a reference",
         ),
         ((10**5000,), {}, "send_welcome(user_id=…): int cannot be written as JSON: Exceeds the limit"),
-        ((object(),), {}, "cannot be written as JSON: JSON has nothing for object"),
+        ((object(),), {}, "cannot be written as JSON: JSON has no form for object"),
     ],
 )
 def test_the_error_names_function_and_parameter(
@@ -103,11 +103,11 @@ class Counted:
     ("hint", "value", "message"),
     [
         (float, float("nan"), "job(value=…): expected float, got float nan"),
-        (float | None, float("nan"), "job(value=…): nan is no number, and cannot be stored"),
-        (list[float | None], [float("-inf")], "job(value[0]=…): -inf is no number"),
-        (Decimal, Decimal("NaN"), "NaN is no number"),
-        (Decimal, Decimal("sNaN"), "sNaN is no number"),
-        (Decimal, Decimal("Infinity"), "Infinity is no number"),
+        (float | None, float("nan"), "job(value=…): nan is not a number and cannot be stored"),
+        (list[float | None], [float("-inf")], "job(value[0]=…): -inf is not a number"),
+        (Decimal, Decimal("NaN"), "NaN is not a number"),
+        (Decimal, Decimal("sNaN"), "sNaN is not a number"),
+        (Decimal, Decimal("Infinity"), "Infinity is not a number"),
         (float, 2**53 + 1, "expected float, got int 9007199254740993, which would arrive as float"),
         (Decimal, 0.5, "expected Decimal, got float 0.5"),
         (Decimal, 1, "expected Decimal, got int 1"),

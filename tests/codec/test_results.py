@@ -129,7 +129,7 @@ def test_a_result_of_another_type_is_blamed_on_what_was_returned_before_a_change
         giving(int).decode_result('"five"')
     assert str(raised.value) == (
         "what job() returned does not fit its return type: expected int, got str. "
-        "The handler returned something else than its annotation says, or the annotation has changed since. "
+        "The handler returned another type than its annotation says, or the annotation has changed since. "
         'Stored: "five"'
     )
     assert raised.value.text == '"five"'

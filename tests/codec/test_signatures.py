@@ -184,9 +184,12 @@ MISPLACED = "(ctx): the context cannot be stored: take it as the first parameter
         (first_is_nothing, NO_TYPE),
         (context_is_second, MISPLACED),
         (context_is_named, MISPLACED),
-        (many, "(*numbers): arguments are stored by name, which numbers has none of: take a list"),
-        (named, "(**options): arguments are stored by name, which options has none of: take a dict"),
-        (by_place, '(number): arguments are stored by name, which number has none of: leave out the "/"'),
+        (many, "(*numbers): arguments are stored by parameter name, so numbers cannot be: take a list"),
+        (named, "(**options): arguments are stored by parameter name, so options cannot be: take a dict"),
+        (
+            by_place,
+            '(number): arguments are stored by parameter name, so number cannot be: leave out the "/"',
+        ),
     ],
 )
 def test_a_parameter_that_cannot_be_stored_by_name_and_type_is_refused(function: Any, message: str) -> None:

@@ -29,7 +29,7 @@ def test_a_reason_is_said_once_however_often_it_is_met(told: pytest.LogCaptureFi
     [(level, line)] = lines(told)
     assert level == "WARNING"
     assert line == (
-        "claiming fails and is tried again: StatementFailed: claim: permission denied for table ready"
+        "claiming fails and is retried: StatementFailed: claim: permission denied for table ready"
     )
 
 
@@ -89,9 +89,9 @@ def test_any_error_has_a_reason(told: pytest.LogCaptureFixture) -> None:
     for error in (HoldfastError("one\ntwo"), HoldfastError("one"), HoldfastError("other"), ValueError()):
         log.failed(error)
     assert [line for _, line in lines(told)] == [
-        "beating fails and is tried again: HoldfastError: one",
-        "beating fails and is tried again: HoldfastError: other",
-        "beating fails and is tried again: ValueError",
+        "beating fails and is retried: HoldfastError: one",
+        "beating fails and is retried: HoldfastError: other",
+        "beating fails and is retried: ValueError",
     ]
 
 
@@ -100,5 +100,5 @@ def test_a_timeout_is_one_reason_however_long_was_waited(told: pytest.LogCapture
     for seconds in (10, 6.97, 6.95):
         log.failed(TimeoutError(f"db:5432/shop did not answer within {seconds} s"))
     assert [line for _, line in lines(told)] == [
-        "asking to lead fails and is tried again: TimeoutError: db:5432/shop did not answer within 10 s"
+        "asking to lead fails and is retried: TimeoutError: db:5432/shop did not answer within 10 s"
     ]

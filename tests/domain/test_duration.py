@@ -37,7 +37,7 @@ def test_anything_without_a_clear_unit_is_an_error_that_names_the_option(bad: ob
 
 
 def test_a_length_beyond_what_can_be_counted_is_an_error() -> None:
-    with pytest.raises(InvalidInput, match="longer than time"):
+    with pytest.raises(InvalidInput, match="longer than the longest time"):
         duration("9999999999d")
 
 

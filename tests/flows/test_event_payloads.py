@@ -71,9 +71,9 @@ async def test_a_value_of_another_type_is_refused_where_it_is_sent(app: App, dsn
     approval: Event[Any] = app.event("approval", Decision)
     halves = Decision("no", "Ann")  # type: ignore[arg-type]  # the mistake
     for wrong in ("yes", None, {"is_approved": True}, {"is_approved": True, "by": "Ann"}, halves):
-        with pytest.raises(InvalidInput, match='the payload of event "approval:42" is no Decision'):
+        with pytest.raises(InvalidInput, match='the payload of event "approval:42" is not of type Decision'):
             await approval.emit(42, wrong)
-        with pytest.raises(InvalidInput, match='the payload of event "approval:42" is no Decision'):
+        with pytest.raises(InvalidInput, match='the payload of event "approval:42" is not of type Decision'):
             approval.emit_sync(42, wrong)
     with psycopg.connect(dsn) as connection:
         assert connection.execute("select count(*) from holdfast.event").fetchone() == (0,)

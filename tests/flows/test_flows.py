@@ -286,7 +286,7 @@ async def test_a_transaction_that_was_ended_inside_has_failed_and_never_runs_aga
             raise ConnectionError
 
     async with working(app):
-        with pytest.raises(JobEnded, match="committed or rolled back inside of it"):
+        with pytest.raises(JobEnded, match="committed or rolled back its transaction"):
             await (await booking.enqueue()).result(timeout="30s")
     with psycopg.connect(books) as connection:
         assert connection.execute("select count(*) from deed").fetchone() == (1,)

@@ -243,7 +243,7 @@ async def test_what_is_no_function_and_no_job_is_refused_with_what_to_give_inste
     async def mail() -> None: ...
 
     wrong: dict[str, Callable[[Any], Any]] = {
-        'step "x" is given charge(…), which is called already': lambda flow: flow.step("x", charge(3)),
+        'step "x" is given charge(…), which is already called': lambda flow: flow.step("x", charge(3)),
         'transaction "x" is given charge(…)': lambda flow: flow.transaction("x", charge(3)),
         'step "x" is given <Job mail>: give a function': lambda flow: flow.step("x", mail),
         "charge is not a job: write @app.job above it": lambda flow: flow.call(charge, 3),
@@ -327,7 +327,7 @@ async def test_a_wait_for_a_job_is_refused_for_what_is_none_and_found_out_for_an
         await flow.sleep("rest", "1ms")
 
     async with working(app):
-        assert "no job id" in str((await ended(waiting, [2**63])).error["message"])
+        assert "not a job id" in str((await ended(waiting, [2**63])).error["message"])
         turns.clear()
         first, second = [(await other.enqueue()).id for _ in range(2)]
         error = await ended(waiting, [first, second])

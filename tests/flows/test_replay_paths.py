@@ -29,7 +29,7 @@ def walk(path: Path, *names: str, lane: str | None = MAIN) -> None:
 
 def test_code_that_comes_to_something_new_before_what_was_done_is_found_out_at_once() -> None:
     path = Path(recorded("a", "b"))
-    with pytest.raises(FlowDiverged, match='came to "c", which it has not done, before "b", which') as found:
+    with pytest.raises(FlowDiverged, match='reached "c", which it has not done, before "b", which') as found:
         walk(path, "a", "c")
     assert found.value.recorded == ["a", "b"]
     assert found.value.taken == ["a", "c"]
@@ -78,7 +78,7 @@ def beside(branches: dict[str, str]) -> list[Recorded]:
 def test_a_branch_is_found_out_by_its_own_path_and_not_by_those_beside_it() -> None:
     path = Path(beside({"a": "/1.0", "b": "/1.1"}))
     walk(path, "a", "a2", lane="/1.0")
-    with pytest.raises(FlowDiverged, match='came to "other b", which it has not done, before "b"'):
+    with pytest.raises(FlowDiverged, match='reached "other b", which it has not done, before "b"'):
         walk(path, "other b", lane="/1.1")
 
 

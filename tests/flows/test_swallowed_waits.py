@@ -150,7 +150,7 @@ async def test_an_error_in_finally_while_a_flow_is_left_is_told_and_does_not_end
 
     async with working(app):
         assert await (await order.enqueue()).result(timeout="30s") == "done"
-    [told] = [record for record in caplog.records if "was left to wait" in record.message]
+    [told] = [record for record in caplog.records if "left to wait" in record.message]
     assert told.levelname == "ERROR"
     assert turns == ["finally", "finally"]
 

@@ -168,7 +168,7 @@ def test_a_name_without_a_schema_ends_up_nowhere(conn: psycopg.Connection, tmp_p
 
 def test_a_connection_inside_a_transaction_is_refused(other: psycopg.Connection, tmp_path: Path) -> None:
     other.execute("select 1")
-    with pytest.raises(WrongConnection, match="outside of any"):
+    with pytest.raises(WrongConnection, match="without an open transaction"):
         migrate(other, TRIAL, migrations(tmp_path, NOTES))
 
 

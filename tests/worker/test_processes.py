@@ -188,7 +188,7 @@ async def test_state_that_cannot_be_kept_hides_no_error_of_the_handlers(
     with pytest.raises(ValueError, match="no such order"):
         await attempt.on(processes, size=None, error="no such order")
     assert attempt.context.state == {"old": 1}
-    assert "ctx.state is not kept" in caplog.text
+    assert "ctx.state was not stored" in caplog.text
 
 
 @pytest.mark.parametrize("function", [handlers.around_a_generator, handlers.around_an_async_generator])

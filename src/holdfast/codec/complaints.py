@@ -50,7 +50,7 @@ def unwritable(error: Exception) -> str:
         case InvalidInput():
             return re.sub(r"^args (\w+)", r"\1s", str(error))
         case UnicodeEncodeError():
-            return "holds half of a surrogate pair, which is no text: decode it properly first"
+            return "holds half of a surrogate pair, which is not valid text: decode it properly first"
         case RecursionError():
             return "is nested too deeply, or holds itself"
         case _:

@@ -32,7 +32,7 @@ def parameters_of(function: Function) -> dict[str, Parameter]:
         if remedy := _REFUSED.get(parameter.kind):
             raise InvalidInput(
                 f"{name_of(function)}({parameter.replace(annotation=Parameter.empty)}): arguments are stored "
-                f"by name, which {name} has none of: {remedy}"
+                f"by parameter name, so {name} cannot be: {remedy}"
             )
     return parameters
 

@@ -38,7 +38,7 @@ def to_json_types(value: Any) -> Any:  # noqa: PLR0911  # a return for each type
         case timedelta():
             return timedelta(value.days, value.seconds, value.microseconds)
         case _:
-            raise TypeError(f"JSON has nothing for {type(value).__name__}")
+            raise TypeError(f"JSON has no form for {type(value).__name__}")
 
 
 def from_json_types(kind: Any, value: Any) -> Any:

@@ -151,7 +151,7 @@ def field_names(kind: Hashable) -> tuple[str, ...] | None:
 def _mismatch(given: Any, taken: Any) -> Difference:
     is_number = math.isfinite(given) if isinstance(given, float) else True
     if not (given.is_finite() if isinstance(given, Decimal) else is_number):
-        return Difference("", f"{given} is no number, and cannot be stored")
+        return Difference("", f"{given} is not a number and cannot be stored")
     expected = type(taken).__name__
     return Difference("", f"expected {expected}, got {shown(given)}, which would arrive as {shown(taken)}")
 

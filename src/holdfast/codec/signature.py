@@ -95,7 +95,7 @@ class Signature:
 
     def keyed(self, text: str) -> str:
         """What `encode` gave, as a key is made of it: defaults stand in for what was not given, sets are in
-        order. A default that JSON has nothing for stays absent.
+        order. A default that JSON has no form for stays absent.
         """
         shape = self._shape or self._resolved()
         whole = {name: value for name, value in shape.defaults.items() if _is_writable(value)}
@@ -115,8 +115,8 @@ class Signature:
         except Exception as error:
             shown_text = self._shown_text(text)
             raise Undecodable(
-                f"{self.name}() cannot take what is stored: {told(complaint(error))}. Its definition has "
-                f"probably changed between enqueueing and running. Stored: {quoted(shown_text)}",
+                f"{self.name}() cannot take its stored arguments: {told(complaint(error))}. Its definition "
+                f"has probably changed between enqueueing and running. Stored: {quoted(shown_text)}",
                 text=shown_text,
             ) from error
         for name in shape.optional:
@@ -140,7 +140,7 @@ class Signature:
         except Exception as error:
             raise Undecodable(
                 f"what {self.name}() returned does not fit its return type: {complaint(error)}. The "
-                "handler returned something else than its annotation says, or the annotation has changed "
+                "handler returned another type than its annotation says, or the annotation has changed "
                 f"since. Stored: {quoted(text)}",
                 text=text,
             ) from error

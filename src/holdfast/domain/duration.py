@@ -57,7 +57,9 @@ def _parse(text: str, name: str) -> timedelta:
         try:
             total += float(part[1]) * unit
         except OverflowError:
-            raise InvalidInput(f"{name} {text!r} is longer than time can be counted") from None
+            raise InvalidInput(
+                f"{name} {text!r} is longer than the longest time that can be stored"
+            ) from None
         end = part.end()
     if end == 0 or end < len(lowered):
         raise InvalidInput(

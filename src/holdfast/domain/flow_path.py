@@ -202,7 +202,7 @@ class Path:
         passed = set() if lane is None else self._ahead_of(lane)
         if passed:
             raise self.diverged(
-                f'it came to "{name}", which it has not done, before {self._listed(passed)}, which it has. '
+                f'it reached "{name}", which it has not done, before {self._listed(passed)}, which it has. '
                 "Nothing was run",
                 f'If "{name}" is the new name of {self._listed(passed)}, keep the old one: it would be done '
                 f'twice. If it is a step to be added, flow.step("{name}", …, is_new=True) runs it also in '

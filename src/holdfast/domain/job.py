@@ -55,10 +55,10 @@ class Policy:
         check_priority(self.priority)
         check_attempts(self.max_attempts)
         if self.timeout is not None and self.timeout <= timedelta():
-            raise InvalidInput(f"timeout is {self.timeout}: it must be longer than nothing")
+            raise InvalidInput(f"timeout is {self.timeout}: it must be above 0")
         if self.keep is not None and self.keep < timedelta():
             raise InvalidInput(
-                f"keep is {self.keep}: give 0 to forget a job when it ends, or a length of time"
+                f"keep is {self.keep}: give 0 to delete a job when it ends, or a length of time"
             )
         check_length("timeout", self.timeout)
         check_length("keep", self.keep)
@@ -94,7 +94,7 @@ class NewJob(LightValue, frozen=True):
         if self.deadline_in is not None and self.deadline_at is not None:
             raise InvalidInput("a deadline is one time, or one length from now, not both")
         if self.deadline_in is not None and self.deadline_in <= timedelta():
-            raise InvalidInput(f"deadline is {compact(self.deadline_in)}: it must be longer than nothing")
+            raise InvalidInput(f"deadline is {compact(self.deadline_in)}: it must be above 0")
         check_length("deadline", self.deadline_in)
         check_time("time", self.run_at)
         check_time("deadline", self.deadline_at)
@@ -147,7 +147,7 @@ def check_args_text(text: str, *, limit: int = ARGS_LIMIT) -> None:
         size = len(text.encode())
     except UnicodeEncodeError:
         raise InvalidInput(
-            "args hold half of a surrogate pair, which is no text: decode it properly first"
+            "args hold half of a surrogate pair, which is not valid text: decode it properly first"
         ) from None
     if size > limit:
         raise InvalidInput(
@@ -183,7 +183,7 @@ def check_time(what: str, moment: object) -> None:
     if moment is None:
         return
     if not isinstance(moment, datetime):
-        raise InvalidInput(f"the {what} {_shown(moment)} is no moment: use an aware datetime")
+        raise InvalidInput(f"the {what} {_shown(moment)} is not a time: use an aware datetime")
     if moment.tzinfo is None:
         raise InvalidInput(f"the {what} {moment} has no time zone: use an aware datetime")
     if moment.year not in YEARS:
@@ -198,19 +198,17 @@ def check_length(what: str, length: timedelta | None) -> None:
 def check_ids(jobs: object) -> None:
     """A collection, not an iterator: the caller goes through it a second time."""
     if not isinstance(jobs, Collection):
-        raise InvalidInput(
-            f"{_shown(jobs)} is not a list of job ids: give whole numbers, as enqueue returns them"
-        )
+        raise InvalidInput(f"{_shown(jobs)} is not a list of job ids: give integers, as enqueue returns them")
     for job in jobs:
         if not is_whole(job) or job not in _IDS:
-            raise InvalidInput(f"{_shown(job)} is no job id: give whole numbers such as enqueue answers")
+            raise InvalidInput(f"{_shown(job)} is not a job id: give integers, as enqueue returns them")
 
 
 def check_limit(limit: object) -> None:
     """Of a page, which the caller and the database hold as a whole."""
     if not is_whole(limit) or limit not in range(1, MOST_LISTED + 1):
         raise InvalidInput(
-            f"limit is {_shown(limit)}: give 1 to {MOST_LISTED:,}, and go on from there with before="
+            f"limit is {_shown(limit)}: give 1 to {MOST_LISTED:,}, and use before= for the next page"
         )
 
 

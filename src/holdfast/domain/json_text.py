@@ -21,7 +21,7 @@ def flaw(text: str) -> str | None:
         if "\\u" in text:
             json.dumps(found, ensure_ascii=False, default=str).encode()
     except UnicodeEncodeError:
-        return "half of a surrogate pair is no text: decode it properly first"
+        return "half of a surrogate pair is not valid text: decode it properly first"
     except (ValueError, RecursionError, ArithmeticError) as error:
         return f"it cannot be read as JSON ({error})"
     return "Postgres cannot store a NUL character: remove or encode it" if holds_nul(text) else None
@@ -34,7 +34,7 @@ def holds_nul(text: str) -> bool:
 
 
 def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no number of JSON")
+    raise ValueError(f"{constant} is not a JSON number")
 
 
 def _number(text: str) -> Decimal:

@@ -41,7 +41,7 @@ def _names(unique: object, kind: str, parameters: Collection[str]) -> list[str]:
     for name in names:
         if name not in parameters:
             takes = ", ".join(sorted(parameters)) or "nothing"
-            raise InvalidInput(f"unique names {name!r}, which is no parameter of {kind}: it takes {takes}")
+            raise InvalidInput(f"unique names {name!r}, which is not a parameter of {kind}: it takes {takes}")
     return names
 
 

@@ -55,7 +55,7 @@ def check_job(job: object) -> None:
     if inspect.iscoroutine(job):
         job.close()
         raise InvalidInput(
-            f"{job.__name__}(…) is called already: give flow.call the job, and its arguments after it: "
+            f"{job.__name__}(…) is already called: give flow.call the job, and its arguments after it: "
             f"{job.__name__}, …"
         )
     if not hasattr(job, "call"):

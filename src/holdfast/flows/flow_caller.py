@@ -102,7 +102,9 @@ class FlowCaller:
                 context.log.error("%s", parted)
         elif raised is not None and end_in(raised) is None:
             context.log.error(
-                'raised while the flow was left to wait for "%s"; it goes on', replay.awaited, exc_info=raised
+                'raised while the flow left to wait for "%s"; the flow continues',
+                replay.awaited,
+                exc_info=raised,
             )
         return end
 

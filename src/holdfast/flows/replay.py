@@ -197,7 +197,7 @@ class Replay:
             await self.recorder.write(writing)
             if writing.kind == "transaction" and (await self.records())[writing.name].error is None:
                 # Its commit has taken place, and only the answer was lost: the next run knows.
-                raise Interrupted(ConnectionLost(f'"{writing.name}" was committed, and its answer lost'))
+                raise Interrupted(ConnectionLost(f'"{writing.name}" was committed, but the reply was lost'))
 
 
 def _nested(name: str, step: str) -> str:

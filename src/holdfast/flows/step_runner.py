@@ -140,7 +140,7 @@ def check_function(what: str, function: object) -> None:
     if inspect.iscoroutine(function):
         function.close()
         raise InvalidInput(
-            f"{what} is given {function.__name__}(…), which is called already: give the function, and its "
+            f"{what} is given {function.__name__}(…), which is already called: give the function, and its "
             f"arguments after it: {function.__name__}, …"
         )
     if not callable(function) or hasattr(function, "enqueue"):

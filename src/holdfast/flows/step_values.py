@@ -82,10 +82,13 @@ class Typed:
         try:
             changed = self._comparison.difference(value, self._decoder.decode(text))
         except Exception as error:  # as above
-            raise InvalidInput(f"{what} is no {name}: {complaint(error)}. Given: {quoted(text)}") from error
+            raise InvalidInput(
+                f"{what} is not of type {name}: {complaint(error)}. Given: {quoted(text)}"
+            ) from error
         if changed:
             raise InvalidInput(
-                f"{what} is no {name}: {f'{changed.path} {changed.problem}'.strip()}. Given: {quoted(text)}"
+                f"{what} is not of type {name}: {f'{changed.path} {changed.problem}'.strip()}. "
+                f"Given: {quoted(text)}"
             )
         return text
 

@@ -16,7 +16,7 @@ _TOLD_BY_THE_POOL = (ConnectionFailed, ConnectionLost)
 
 
 class FailureLog:
-    """For one loop. `doing` completes the sentences "… fails and is tried again" and "… works again"."""
+    """For one loop. `doing` completes the sentences "… fails and is retried" and "… works again"."""
 
     def __init__(self, logger: logging.Logger, doing: str) -> None:
         self._logger = logger
@@ -37,12 +37,12 @@ class FailureLog:
         self._met_at[reason] = now
         is_news = is_changed and (last is None or now - last >= _NEWS_AGAIN_SECONDS)
         if not is_news or isinstance(error, _TOLD_BY_THE_POOL):
-            self._logger.debug("%s fails and is tried again: %s", self._doing, one_line(error))
+            self._logger.debug("%s fails and is retried: %s", self._doing, one_line(error))
             return False
         self._is_told = True
         name = type(error).__name__
         text = f"{name}: {one_line(error)}" if str(error).strip() else name
-        self._logger.warning("%s fails and is tried again: %s", self._doing, text)
+        self._logger.warning("%s fails and is retried: %s", self._doing, text)
         return True
 
     def worked(self) -> None:

@@ -36,7 +36,7 @@ class AmbientConnection:
         if conn is None:
             raise WrongConnection(
                 "app.using(conn=None) names no connection: pass the connection that your transaction is open "
-                "on, or OWN_TRANSACTION (from holdfast) for what is to be committed by itself"
+                "on, or OWN_TRANSACTION (from holdfast) to commit by itself"
             )
         if conn is not OWN_TRANSACTION:
             check_known(conn)
@@ -65,8 +65,8 @@ class AmbientConnection:
         except ValueError:
             if error is None:
                 raise WrongConnection(
-                    "app.using(conn=…) was left in another task or thread than it was entered in, so that "
-                    "the code between never saw it: enter it in the very function that enqueues"
+                    "app.using(conn=…) exited in another task or thread than it was entered in, so "
+                    "the code in between never saw it: enter it in the function that enqueues"
                 ) from None
 
     async def __aenter__(self) -> object:
@@ -88,7 +88,7 @@ class AmbientConnection:
             raise WrongConnection(
                 "this runs in another task or thread than the app.using(conn=…) that it was started in, and "
                 "a connection serves one at a time: enter app.using(conn=…) here, with a connection of this "
-                "task's own, or pass conn=OWN_TRANSACTION for what is to be committed by itself"
+                "task's own, or pass conn=OWN_TRANSACTION to commit by itself"
             )
         return self._conn
 

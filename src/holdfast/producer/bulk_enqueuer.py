@@ -45,7 +45,8 @@ def conflict_choices(calls: Iterable[Enqueueable[object]]) -> set[OnConflict]:
 def only_choice(choices: set[OnConflict]) -> OnConflict:
     if len(choices) > 1:
         raise InvalidInput(
-            f"all jobs of one enqueue_many have the same on_conflict, these have {', '.join(sorted(choices))}"
+            "all jobs of one enqueue_many must have the same on_conflict, these have "
+            f"{', '.join(sorted(choices))}"
         )
     return next(iter(choices), "existing")
 

@@ -43,7 +43,7 @@ def pause(
     pausing = schedules.pause(schema, name, note=note, until=until, length=length)
     row = yield from _row(schema, name)
     if until is not None and until <= row.now:
-        raise InvalidInput(f"until is {until}, which has passed: give a time to come, or a length")
+        raise InvalidInput(f"until is {until}, which has passed: give a future time, or a length")
     done = yield from ask(pausing)
     if not done:
         raise ScheduleNotFound(name)
@@ -77,7 +77,7 @@ def skip_next(
     """Skip the next `count` plans of each scope, in place of those chosen before; 0 takes it back."""
     if not is_whole(count) or not 0 <= count <= MOST_PLANS:
         raise InvalidInput(
-            f"count is {count!r}: give how many plans to skip, at most {MOST_PLANS:,}; 0 for none after all"
+            f"count is {count!r}: give how many plans to skip, at most {MOST_PLANS:,}; 0 to undo it"
         )
     row = yield from _row(schema, name)
     scopes = yield from _scopes(schema, name, scope)
@@ -232,7 +232,9 @@ def _range(row: ScheduleRow, first: datetime, last: datetime) -> tuple[datetime,
     if first > last:
         raise InvalidInput(f"the range from {first} to {last} is empty: give the earlier time first")
     if last > row.now:
-        raise InvalidInput(f"the range ends at {last}, which is not past: plans to come fire by themselves")
+        raise InvalidInput(
+            f"the range ends at {last}, which is not in the past: future plans fire by themselves"
+        )
     return first.astimezone(UTC), last.astimezone(UTC)
 
 

@@ -54,7 +54,7 @@ def check_source(source: object, whose: str) -> None:
         raise InvalidInput(f"{whose}: scopes is {source!r}: give a list, an async function, or a query")
     if isinstance(source, Sequence) and not source:
         raise InvalidInput(
-            f"{whose}: scopes is empty, so that nothing would ever fire: leave it out to fire for the whole "
+            f"{whose}: scopes is empty, so nothing would ever fire: leave it out to fire for the whole "
             "app, or give a function or a query for scopes that come and go"
         )
 

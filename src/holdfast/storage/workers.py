@@ -35,7 +35,7 @@ _STEP_DOWN = statement("step_down", int)
 def lease_length(lease: timedelta) -> timedelta:
     """A lease of any length that means something; the longest is as good as for ever."""
     if lease <= timedelta():
-        raise InvalidInput(f"lease is {lease}: it must be longer than nothing")
+        raise InvalidInput(f"lease is {lease}: it must be above 0")
     return min(lease, LONGEST)
 
 

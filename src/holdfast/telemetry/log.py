@@ -39,9 +39,11 @@ logger = logging.getLogger("holdfast.worker")
 _success_line = SuccessLine(logger)
 _LEVELS: dict[type[Event], int] = {AttemptStarted: logging.DEBUG, AttemptEnded: logging.INFO}
 _THREAD = 'plain functions cannot be stopped, see isolate="process"'
-_AT_LEAST_ONCE = "; the job may run again and repeat what this run did"
+_AT_LEAST_ONCE = "; the job may run again and repeat this run's effects"
 _NOT_BEGUN = "; the handler was not called, and the job runs elsewhere"
-_STUBBORN = "its handler has not ended: it cleans up, or caught the CancelledError and must raise it again"
+_STUBBORN = (
+    "its handler has not ended: it is cleaning up, or it caught the CancelledError and must raise it again"
+)
 
 
 class EventLog:
@@ -90,7 +92,12 @@ class EventLog:
             case WorkerStopped(worker, released):
                 _line(logging.INFO, "worker stopped", worker=worker, released=released)
             case WorkerWasLost(worker, aborted):
-                _line(logging.WARNING, "worker was lost, and registers again", worker=worker, aborted=aborted)
+                _line(
+                    logging.WARNING,
+                    "worker lost its lease, registering again",
+                    worker=worker,
+                    aborted=aborted,
+                )
             case LeadershipChanged(is_leader, term):
                 _line(logging.INFO, "leading" if is_leader else "no longer leading", term=term)
             case ChoreDid(chore, count):
@@ -135,7 +142,7 @@ class EventLog:
             case HooksUntold(kind, outcome, count, job):
                 _line(
                     logging.WARNING,
-                    "hooks not told for ten minutes: no worker that knows the kind has come",
+                    "hooks not called for ten minutes: no live worker knows the kind",
                     kind=kind,
                     outcome=outcome,
                     count=count,
@@ -154,7 +161,7 @@ class EventLog:
             case ScheduleFailed(schedule, scope, problem):
                 _line(logging.ERROR, "schedule failed", schedule=schedule, scope=scope or None, error=problem)
             case ScopesAwaited(schedule, waited):
-                _line(logging.WARNING, "scopes are slow to come", schedule=schedule, waited=compact(waited))
+                _line(logging.WARNING, "scopes are slow to load", schedule=schedule, waited=compact(waited))
             case PlansMissed(schedule, scopes, plans, reason):
                 _line(
                     logging.WARNING,

@@ -59,7 +59,7 @@ class AttemptReporter:
         self._forget(claimed)
         if error is not None:
             log_of(claimed).error(
-                "raised after ctx.transaction() had completed the job; it is not tried again", exc_info=error
+                "raised after ctx.transaction() had completed the job; it is not retried", exc_info=error
             )
         if end.outcome == "succeeded":
             self._succeeded(claimed, context, end.flag)

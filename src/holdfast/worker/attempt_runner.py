@@ -118,7 +118,7 @@ class AttemptRunner:
                 state = state_text(claimed.state)
         except Exception as problem:  # noqa: BLE001  # what is in it is the user's, and may raise anything
             if isinstance(outcome, Failed):
-                log_of(claimed).warning("ctx.state is not kept: %s", problem)
+                log_of(claimed).warning("ctx.state was not stored: %s", problem)
             else:
                 error = unstorable_state(problem)
                 outcome = Failed(from_error(error))

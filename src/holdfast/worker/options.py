@@ -94,7 +94,7 @@ def _length(name: str, value: object) -> timedelta:
 def _some_time(name: str, value: object) -> timedelta:
     length = _length(name, value)
     if not length:
-        raise InvalidInput(f"{name} is {compact(length)}: it must be longer than nothing")
+        raise InvalidInput(f"{name} is {compact(length)}: it must be above 0")
     return length
 
 

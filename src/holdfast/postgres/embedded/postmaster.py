@@ -108,7 +108,7 @@ class Postmaster:
         for number in (signal.SIGQUIT, signal.SIGKILL):
             if self._end(number, _ORPHAN_SECONDS):
                 return
-        raise EmbeddedError(f"Postgres in {self.layout.root} does not end, whatever signal it is sent")
+        raise EmbeddedError(f"Postgres in {self.layout.root} does not stop on any signal")
 
     def _serves(self) -> bool:
         lines = self._pid_file()

@@ -77,7 +77,9 @@ def migrate(
     left alone; one that does not is refused.
     """
     if conn.info.transaction_status is not TransactionStatus.IDLE:
-        raise WrongConnection("migrate commits a transaction of its own: give it a connection outside of any")
+        raise WrongConnection(
+            "migrate commits a transaction of its own: give it a connection without an open transaction"
+        )
     standing = look(conn, schema, migrations)
     standing.check_base()
     if not standing.pending:

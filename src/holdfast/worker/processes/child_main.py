@@ -289,5 +289,5 @@ def _state_if_any(claimed: ClaimedRun) -> str | None:
     try:
         return state_text(claimed.state)
     except Exception as error:  # noqa: BLE001  # as above
-        log_of(claimed).warning("ctx.state is not kept: %s", error)
+        log_of(claimed).warning("ctx.state was not stored: %s", error)
         return None
