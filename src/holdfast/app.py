@@ -10,10 +10,10 @@ from holdfast.app_connections import AppConnections
 from holdfast.background_worker import worker_running
 from holdfast.dead_letter_operators import DeadLetterOperators
 from holdfast.decorators import Decorators
-from holdfast.domain.duration import Length, duration
+from holdfast.domain.duration import Length
 from holdfast.domain.job import check_ids
 from holdfast.domain.retention import EVENTS, Retention
-from holdfast.errors import InvalidInput
+from holdfast.event_writer import EventWriter
 from holdfast.flows.event_payload import payload_text
 from holdfast.flows.events import Event
 from holdfast.flows.operators import FlowOperators
@@ -38,7 +38,6 @@ from holdfast.settings import (
     read_target,
 )
 from holdfast.stop_signals import stopping_a_program
-from holdfast.storage.flows import emit
 from holdfast.storage.operators import cancel
 from holdfast.telemetry.events import Reader
 from holdfast.worker.cancel_log import log_cancelled
@@ -92,7 +91,7 @@ class App(Decorators):
         self._connections = AppConnections(dsn, self.schema, read_pool(pool))
         self._job_writer = JobWriter(self, self._connections, is_conn_required=is_conn_required)
         self._worker_maker = WorkerMaker(self, self._connections, self.slots, heard_by, kept)
-        self._events: dict[str, Event[Any]] = {}
+        self._event_writer = EventWriter(self.schema, self._connections, self._job_writer.connection_for)
         self.flows = FlowOperators(
             self.schema,
             self._connections,
@@ -174,14 +173,7 @@ class App(Decorators):
         `await flow.wait(event, key)` gives it. The same event for the same name and type; another type for a
         known name is refused. Opens nothing.
         """
-        event = Event[T](name, type, self._send, self._send_sync)
-        known = self._events.setdefault(name, event)
-        if known.typed.hint != type:
-            raise InvalidInput(
-                f'event "{name}" is of type {known.typed.type_name} already, and cannot be of type '
-                f"{event.typed.type_name} too: give one of them another name"
-            )
-        return known
+        return self._event_writer.typed(name, type)
 
     async def emit(
         self, event: str, payload: object = None, *, conn: object = None, keep: Length = EVENTS
@@ -189,32 +181,13 @@ class App(Decorators):
         """Tell flows that something has happened. Flows that wait for this event go on; if none does, the
         first flow that waits for it within `keep`. On `conn`'s transaction if one is given.
         """
-        await self._send(event, payload_text(event, payload), conn, keep)
-
-    async def _send(self, event: str, text: str | None, conn: object, keep: Length) -> None:
-        statement = self._emitting(event, text, keep)
-        conn = self._job_writer.connection_for(conn)
-        if conn is not None:
-            await run_on(conn, statement)
-        else:
-            await (await self._connections.opened()).database.run(statement)
+        await self._event_writer.write(event, payload_text(event, payload), conn, keep)
 
     def emit_sync(
         self, event: str, payload: object = None, *, conn: object = None, keep: Length = EVENTS
     ) -> None:
         """The same, blocking."""
-        self._send_sync(event, payload_text(event, payload), conn, keep)
-
-    def _send_sync(self, event: str, text: str | None, conn: object, keep: Length) -> None:
-        statement = self._emitting(event, text, keep)
-        conn = self._job_writer.connection_for(conn)
-        if conn is not None:
-            run_on_blocking(conn, statement)
-        else:
-            self._connections.opened_blocking().database.run(statement)
-
-    def _emitting(self, event: str, text: str | None, keep: Length) -> Statement[int]:
-        return emit(self.schema, [(event, text)], notify=True, keep=duration(keep, name="keep"))
+        self._event_writer.write_sync(event, payload_text(event, payload), conn, keep)
 
     async def run_worker(
         self,
