@@ -1,0 +1,113 @@
+"""`holdfast queues`: what waits and runs in each queue; pause and resume."""
+
+import time
+from datetime import datetime
+
+import click
+
+from holdfast.cli.schedules_options import json_option, opened, read_until, where
+from holdfast.cli.schedules_output import as_json as told_as_json
+from holdfast.cli.schedules_output import length, moment
+from holdfast.cli.table import print_table, terminal_width
+from holdfast.postgres.schema import Schema
+from holdfast.queue_operators import QueueStatus
+
+HEADS = ("QUEUE", "WAITING", "OLDEST", "RUNNING", "WORKERS", "STATE")
+_REFRESH_SECONDS = 2.0
+
+queue_argument = click.argument("queue")
+
+
+@click.group()
+def queues() -> None:
+    """Show what waits and runs in each queue; pause and resume queues."""
+
+
+@queues.command("list")
+@click.option("--watch", is_flag=True, help="List them again every two seconds, until Ctrl-C.")
+@where
+@json_option
+def list_(*, watch: bool, dsn: str | None, schema: Schema, as_json: bool) -> None:
+    """List queues that are paused, that a worker serves, or that have jobs."""
+    with opened(dsn, schema) as app:
+        while True:
+            found = app.queues.list_sync()
+            if watch and terminal_width() is not None:
+                click.clear()
+            if as_json:
+                click.echo(told_as_json(found))
+            elif found:
+                print_table(HEADS, [_row(queue) for queue in found], flexible=("QUEUE", "STATE"))
+            else:
+                click.echo("there are no queues: enqueue a job, or start a worker")
+            if not watch:
+                return
+            time.sleep(_REFRESH_SECONDS)
+
+
+@queues.command()
+@queue_argument
+@click.option("--note", metavar="TEXT", help="Why, for those who look at it later.")
+@click.option(
+    "--until",
+    callback=read_until,
+    metavar="TIME",
+    help="A time, or a length such as 2h; for ever without it.",
+)
+@click.option("--create", is_flag=True, help="Also if nothing knows a queue of this name yet.")
+@where
+@json_option
+def pause(
+    queue: str,
+    *,
+    note: str | None,
+    until: datetime | str | None,
+    create: bool,
+    dsn: str | None,
+    schema: Schema,
+    as_json: bool,
+) -> None:
+    """Let no worker take jobs from a queue. Jobs that run go on."""
+    with opened(dsn, schema) as app:
+        status = app.queues.pause_sync(queue, note=note, until=until, create=create)
+    end = f" until {moment(status.paused_until)} UTC" if status.paused_until else ""
+    _tell(
+        status,
+        f'queue "{queue}" is paused{end}; resume it with: holdfast queues resume {queue}',
+        as_json=as_json,
+    )
+
+
+@queues.command()
+@queue_argument
+@where
+@json_option
+def resume(queue: str, *, dsn: str | None, schema: Schema, as_json: bool) -> None:
+    """Let workers take jobs from a paused queue again."""
+    with opened(dsn, schema) as app:
+        was_paused = app.queues.resume_sync(queue)
+    sentence = f'queue "{queue}" is resumed' if was_paused else f'queue "{queue}" was not paused'
+    _tell({"queue": queue, "was_paused": was_paused}, sentence, as_json=as_json)
+
+
+def _row(queue: QueueStatus) -> tuple[str, ...]:
+    return (
+        queue.name,
+        queue.waiting_text,
+        length(queue.oldest_age),
+        f"{queue.running:,}",
+        str(queue.workers),
+        _state(queue),
+    )
+
+
+def _state(queue: QueueStatus) -> str:
+    """What an operator should know first."""
+    if queue.is_paused:
+        end = f" until {moment(queue.paused_until)} UTC" if queue.paused_until else ""
+        return f"‖ paused{end}" + (f": {queue.note}" if queue.note else "")
+    return "no worker" if queue.workers == 0 and queue.waiting else ""
+
+
+def _tell(facts: object, sentence: str, *, as_json: bool) -> None:
+    click.echo(told_as_json(facts) if as_json else sentence)
