@@ -25,7 +25,7 @@ _SOLD_OUT = "teapot"
 _CHANGES_MIND = 7
 _IS_BUSINESS = 3
 _CLOSED_FOR = timedelta(hours=8)
-# As if the schedule had been there since yesterday, and nobody to look at it.
+# As if the schedule had existed since yesterday, while no worker ran.
 _SINCE_YESTERDAY = "update holdfast.schedule_scope set since_at = since_at - interval '1 day'"
 
 

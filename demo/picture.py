@@ -113,7 +113,7 @@ class Event:
 
     @property
     def is_rescue(self) -> bool:
-        """From its beginning: a flow that has done something goes on after it."""
+        """From its start: a flow that has done something continues after it."""
         return self.outcome == "retried" and self.code == "lease_lost" and self.done is None
 
 
@@ -134,7 +134,7 @@ class Deliveries:
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """`after` is how long the story goes on, by the clock of its events, and no shorter than any of them."""
+    """`after` is how long the story lasts, by the clock of its events, and no shorter than any of them."""
 
     after: timedelta
     workers: int

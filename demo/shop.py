@@ -61,7 +61,7 @@ async def take_payment(ctx: Context, order_id: int, cents: int) -> None:
 
 @app.flow(queue="payments")
 async def deliver(flow: Flow, order_id: int, cents: int) -> None:
-    """Each step is done once, by whichever worker goes on; while it waits it holds none."""
+    """Any worker may continue it, after its last finished step. While it waits, it holds no worker."""
     await flow.transaction("reserve", reserve, order_id)
     await flow.transaction("charge", charge, order_id, cents, flow.attempt)
     await flow.wait_event(f"packed:{order_id}", timeout="7 days")

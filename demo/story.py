@@ -1,4 +1,4 @@
-"""Plays the story: a server, workers, customers, and whoever watches."""
+"""Plays the story: a server, workers, customers, and the person who watches."""
 
 import asyncio
 import os
@@ -51,7 +51,7 @@ def _play(console: Console, *, keep: bool) -> int:
 
 
 async def _watch(console: Console, shop: Shop, crew: Workers, dsn: str, *, keep: bool) -> bool:
-    """Until everything has ended; answers whether somebody wanted it to end before."""
+    """Until everything has ended. Returns whether the viewer stopped it earlier."""
     stop = asyncio.Event()
     for number in STOP_SIGNALS:
         asyncio.get_running_loop().add_signal_handler(number, stop.set)

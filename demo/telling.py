@@ -21,7 +21,7 @@ class Line:
 
 
 def told(events: Sequence[Event]) -> list[Line]:
-    """Oldest first. Jobs that were rescued together are told together."""
+    """Oldest first. Jobs that were rescued together share a line."""
     lines: list[Line] = []
     in_order = sorted(events, key=lambda event: (event.after, event.is_rescue, event.run))
     for (after, is_rescue), group in groupby(in_order, lambda event: (event.after, event.is_rescue)):
@@ -45,14 +45,14 @@ def _words(event: Event) -> tuple[str, str, str]:
         case "lost":
             return "lost", f"process {event.worker}", "a worker is silent: others take over what it ran"
         case "retried" if event.code == "lease_lost":
-            return "resumed", about, f'its step "{event.done}" is kept; goes on with the next one'
+            return "resumed", about, f'its step "{event.done}" is stored; continues with the next one'
         case "retried":
             return "retried", about, f"{event.message}; {tries} failed, runs again"
         case "caught_up":
             return (
                 "caught up",
                 f"schedule {event.kind}",
-                f"planned for {event.message}, when nobody was there",
+                f"planned for {event.message}, when no worker ran",
             )
         case "snoozed":
             return "snoozed", about, "sold out; looks again every 2 s, at no cost"

@@ -46,7 +46,7 @@ class Workers:
 
 
 def _end(process: "subprocess.Popen[bytes]") -> None:
-    """The workers drain; whoever is impatient makes them stop at once, but never leaves them behind."""
+    """The workers drain. A second Ctrl-C makes them stop at once, but never leaves them running."""
     for number in STOP_SIGNALS:
         signal.signal(number, lambda *_: process.send_signal(signal.SIGTERM))
     process.send_signal(signal.SIGTERM)

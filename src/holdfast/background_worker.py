@@ -66,6 +66,6 @@ async def _drained(worker: Worker, task: "asyncio.Task[None]") -> None:
 
 
 def _tell_of_an_early_end(task: "asyncio.Task[None]") -> None:
-    """At once: the block goes on, and may be a web server that ends in a month."""
+    """At once, because the block continues: it may be a web server that ends in a month."""
     if not task.cancelled() and (error := task.exception()):
         _log.error("the worker has stopped: no jobs run in this process any more", exc_info=error)

@@ -382,7 +382,7 @@ class TransactionEnded(HoldfastError):
 
 
 class ProcessDied(HoldfastError):
-    """A failed attempt; the worker goes on. A `returncode` below zero is the number of a signal."""
+    """A failed attempt; the worker continues. A `returncode` below zero is the number of a signal."""
 
     holdfast_code = "process_died"
 

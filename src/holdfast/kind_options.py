@@ -63,7 +63,7 @@ class KindOptions:
     on_cancelled: ErrorHook | None = None
 
     asked: Options = field(init=False)
-    """Those of them that `job.using(…)` can change for one job."""
+    """The options that `job.using(…)` can change for one job."""
 
     def __post_init__(self) -> None:
         asked = Options(

@@ -68,9 +68,9 @@ class QueueOperators:
         create: bool = False,
         conn: object = None,
     ) -> QueueStatus:
-        """Let no worker take jobs from a queue: for ever, until a time, or for a length such as "2h". What
-        runs goes on. Pausing again changes note and until. QueueNotFound if nothing knows a queue of that
-        name, unless you `create` it by this.
+        """Stop all workers from claiming jobs of a queue: until it is resumed, until a time, or for a length
+        such as "2h". Running jobs continue. Pausing again changes note and until. QueueNotFound if nothing
+        knows a queue of that name, unless you pass `create`.
         """
         return await self._connections.hold(self._pause(queue, note, until, create=create), conn)
 

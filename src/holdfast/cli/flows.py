@@ -85,7 +85,7 @@ def _line(row: FlowRow) -> tuple[str, ...]:
 
 
 def _next(row: FlowRow) -> str:
-    """`in 5m`; of one that waits, `for packed:42`, with the time when it goes on without that."""
+    """`in 5m`; for a flow that waits, `for packed:42`, with the time at which it continues without that."""
     if row.state not in ("waiting", "scheduled"):
         return ""
     time = distance(row.until, row.now)

@@ -18,7 +18,7 @@ from holdfast.telemetry.log_lines import say
 _log = logging.getLogger("holdfast.supervisor")
 
 _SIGNALS = (signal.SIGTERM, signal.SIGINT)
-# How a process ends that is told to stop before it handles signals. It has claimed nothing by then.
+# The exit code of a process that gets a signal before it handles signals. It has claimed nothing by then.
 _INTERRUPTED = (-signal.SIGTERM, -signal.SIGINT, Exit.INTERRUPTED)
 _FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 30.0
@@ -54,7 +54,7 @@ class Place:
             self.pid = process.pid
             loop.add_reader(ours, self._hear, ours)
             try:
-                # Not until the line is closed: what the process has forked may hold it open for ever.
+                # Not until the line is closed: a fork of the process may hold it open forever.
                 return await process.wait()
             finally:
                 self._hear(ours)

@@ -149,8 +149,8 @@ class Path:
         return [(record, place) for record in records]
 
     def is_cut(self, names: Sequence[str], kind: str, *, lane: str) -> bool:
-        """Whether a branch comes to something that it has not done, although all it has done is behind it and
-        what follows its gather was begun: then an earlier run has cut it short there, or it has changed.
+        """Whether a branch reaches something that it has not done, although it has passed all that it has
+        done and what follows its gather was started: an earlier run cut it short there, or it has changed.
         """
         ahead = self._ahead_of(lane).difference(names)
         is_own = any(self._is_within(name, lane) for name in ahead)

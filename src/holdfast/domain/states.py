@@ -17,7 +17,7 @@ JobState = Literal[ActiveState, FinalState, "lost"]
 """What the view `jobs` shows. A lost job is in no table at all: its row was deleted by hand."""
 
 ContinuingOutcome = Literal["retried", "snoozed", "released"]
-"""The run ended, and the job goes on."""
+"""The run ended, but the job did not."""
 
 RunOutcome = Literal[FinalState, ContinuingOutcome]
 """What the ledger says of a run: the enum `outcome` of the schema."""
@@ -33,5 +33,5 @@ RUN_OUTCOMES: tuple[RunOutcome, ...] = get_args(RunOutcome)
 
 
 def final_state(word: object) -> FinalState | None:
-    """The word as a final state, or None: a job that goes on, or a record that was damaged by hand."""
+    """The word as a final state, or None: a job that has not ended, or a record that was damaged by hand."""
     return next((state for state in FINAL_STATES if state == word), None)

@@ -1,4 +1,4 @@
-"""`flow.gather(…)`: children, begun in bulk, beside steps and waits, and what becomes of their failures."""
+"""`flow.gather(…)`: starts children in bulk, next to steps and waits, and decides about their failures."""
 
 import asyncio
 from collections.abc import Awaitable

@@ -97,7 +97,7 @@ class StepRunner:
         kwargs: Mapping[str, Any],
         begun: Callable[[], None],
     ) -> Any:
-        """With its arguments by name, as a child is told them."""
+        """With its arguments by name, as a child process gets them."""
         try:
             signature = inspect.signature(function)
             bound = signature.bind(*args, **kwargs)
@@ -215,7 +215,7 @@ class Final:
 
 @dataclass(frozen=True, slots=True)
 class Open:
-    """The flow decides: the error is kept if it goes on, and the step runs again if it does not."""
+    """The flow decides: if it catches the error, that is stored; if it does not, the step runs again."""
 
 
 def after_failure(retry: Retry | None, failures: int, error: Exception, luck: float) -> Again | Final | Open:

@@ -52,7 +52,7 @@ class ConnectionTrust:
         """A connection turned out to be of no use.
 
         If it fell silent, others of its age most likely did, and finding out would take as long again for
-        each. A session that the server ended by its own rules is no loss worth a line in the log.
+        each. A session that the server ended by its own rules is not worth a line in the log.
         """
         if is_general:
             self.distrust()

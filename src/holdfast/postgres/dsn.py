@@ -1,4 +1,4 @@
-"""Reads a connection string: what libpq is told, and the pool's options, which libpq would refuse.
+"""Splits a connection string into libpq's part and the pool's options, which libpq would refuse.
 
 No error and no repr of this module repeats a piece of the string that could be a password.
 """

@@ -1,7 +1,7 @@
 """One connection that LISTENs for all subscribers of this process, kept alive while there may be any.
 
-What arrives is a hint: after each interruption every subscriber is told of a Gap and looks for itself. So
-nothing here is stored, resent or waited for, and a listener that cannot listen costs delay, not work.
+A notification is only a hint: after each interruption every subscriber gets a Gap and checks for itself. So
+nothing here is stored, resent or waited for, and a listener that cannot listen causes delay, not lost work.
 """
 
 import asyncio

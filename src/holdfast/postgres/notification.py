@@ -1,4 +1,4 @@
-"""What travels through LISTEN/NOTIFY: the names of channels, what a subscriber is told, and how to send."""
+"""LISTEN/NOTIFY messages: names of channels, what a subscriber receives, and how to send."""
 
 from dataclasses import dataclass
 

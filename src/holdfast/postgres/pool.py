@@ -187,7 +187,7 @@ class _Cancellation:
 
     A task that is cancelled has the server cancel its query; if the connection is cut meanwhile, psycopg
     raises that error instead. And before Python 3.12 a wait with a timeout may forget a cancellation that
-    comes together with its end. Without this the task would send its statement again, and never end.
+    arrives just as it ends. Without this check the task would send its statement again, and never end.
     """
 
     __slots__ = ("_before", "_task")

@@ -1,6 +1,5 @@
-"""Whether a session is one for reading only, as after a failover: known from what the server reports by
-itself, so without a round trip. What a handler's own statement met on a connection of ours is told to the
-handler only.
+"""Whether a session is read-only, as after a failover. The server reports it unasked, so this needs no round
+trip. When a handler's own statement meets a read-only session, only the handler sees the error.
 """
 
 from holdfast.postgres.pooled_connection import Pooled

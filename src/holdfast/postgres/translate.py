@@ -89,8 +89,8 @@ def is_datas_fault(error: BaseException) -> bool:
 
 
 def one_line(error: BaseException) -> str:
-    """The first line: what follows in messages of Postgres are positions and hints. Of several hosts
-    that were tried in vain psycopg's first line tells the last one's reason alone: here each has its own.
+    """The first line, because later lines of Postgres's messages are positions and hints. If several hosts
+    failed, psycopg's first line has only the last one's reason: here each host has its own.
     """
     text = str(error).strip() or type(error).__name__
     hosts = [f"{host}:{port}: {reason}" for host, port, reason in _TRIED.findall(text)]

@@ -47,7 +47,7 @@ class BlockingNotifier:
                 try:
                     self._database.open()
                 except DatabaseError as error:
-                    # The jobs are committed: a caller that is told of an error would write them again.
+                    # The jobs are committed: a caller that gets an error would write them again.
                     self._failures.failed(error)
                 atexit.register(self.finish)
                 self._thread = threading.Thread(target=self._send, name="holdfast-notifier", daemon=True)

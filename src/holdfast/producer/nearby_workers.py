@@ -1,4 +1,4 @@
-"""The workers of this process, which are told of jobs that it has written itself: that needs no NOTIFY."""
+"""The workers of this process: they learn of jobs that the process itself enqueued without a NOTIFY."""
 
 import asyncio
 import threading

@@ -25,7 +25,7 @@ class Notifier:
     """Sends at once after a silence; what comes soon after a NOTIFY goes with the next one."""
 
     def __init__(self, database: Database, schema: Schema, nearby: NearbyWorkers | None = None) -> None:
-        """`nearby` workers are told at once, whether or not notifications arrive here."""
+        """Wakes `nearby` workers at once, whether or not notifications arrive here."""
         self._database = database
         self._schema = schema
         self._nearby = nearby or NearbyWorkers()

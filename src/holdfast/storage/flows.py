@@ -1,6 +1,6 @@
 """Flows: their checkpoints, fenced like every write of a run; their waits, and what ends them.
 
-The protocol is told in docs/explanation/flows.md. In short: facts (an event, the end of a child) leave a
+docs/explanation/flows.md explains the protocol. In short: facts (an event, the end of a child) leave a
 wake-up in their own transaction and lock nothing; who waits and who wakes lock the key first, and look in a
 new statement.
 """

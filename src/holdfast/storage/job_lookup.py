@@ -73,7 +73,7 @@ _HISTORY = statement("history", LedgerEntry, is_repeatable=True)
 
 
 def find(schema: Schema, job: int) -> Statement[Found]:
-    """One job with its state; no row when there is no such job any more."""
+    """One job with its state; no row if the job does not exist (any more)."""
     check_ids([job])
     return _FIND.with_params(schema, job=job)
 

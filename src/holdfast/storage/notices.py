@@ -1,4 +1,4 @@
-"""Notices: ends and lost attempts that the hooks of a kind are still to be told of."""
+"""Notices: ends and lost attempts for which the hooks of a kind have not been called yet."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta

@@ -226,7 +226,7 @@ def pause(
     length: timedelta | None = None,
     now: datetime | None = None,
 ) -> Statement[str]:
-    """Stop the fires of a schedule, for ever, until a time, or for a length of time."""
+    """Stop a schedule from firing: until it is resumed, until a time, or for a length of time."""
     check_name("schedule", name)
     asked = pause_params("schedule", note=note, until=until, length=length)
     return _PAUSE.with_params(schema, name=name, now=now, **asked)

@@ -23,9 +23,9 @@ class BatchingHandler(logging.StreamHandler[TextIO]):
 
     @contextmanager
     def batching(self) -> Iterator[None]:
-        """At the end everything is written, unless the reader of the log takes nothing for a second, or not
-        everything in five. It may then be stuck for ever: what is logged later waits for it in vain, so that
-        the process can end.
+        """Writes everything before the block ends, unless the reader of the log takes nothing for a second,
+        or not everything within five. That reader may be stuck forever, so later lines are not waited for
+        and the process can end.
         """
         if not _has_file(self.stream):
             yield

@@ -27,9 +27,9 @@ class AttemptStarted(LightValue, frozen=True):
 
 
 class AttemptEnded(LightValue, frozen=True):
-    """An attempt was settled. `outcome` is what the ledger says: succeeded, retried, failed, … A flow that
-    goes to wait says for what, in words: `for packed:42`, and a machine that goes on at once to which step.
-    A success whose result was dropped has the flag that says why.
+    """An attempt was settled. `outcome` is that of the ledger: succeeded, retried, failed, … `waiting` is
+    what a flow starts to wait for, such as `for packed:42`; `next_step` the step that a machine moves to at
+    once; `flag` why the result of a success was dropped.
     """
 
     of: AttemptFact

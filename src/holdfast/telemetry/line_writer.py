@@ -1,4 +1,4 @@
-"""Writes lines from a thread of its own, so that work goes on while the reader of the log is slow or gone."""
+"""Writes lines from its own thread, so that work continues while the reader of the log is slow or gone."""
 
 import threading
 import time
@@ -19,7 +19,7 @@ _LOOK_SECONDS = 0.1
 
 
 class _Mark:
-    """A place in the queue of lines: reached when all before it are written, and what is missing is told."""
+    """A place in the queue of lines: reached when all lines before it are written and lost ones reported."""
 
     def __init__(self, *, is_last: bool) -> None:
         self.reached = threading.Event()

@@ -101,7 +101,7 @@ class EventLog:
             case LeadershipChanged(is_leader, term):
                 _line(logging.INFO, "leading" if is_leader else "no longer leading", term=term)
             case ChoreDid(chore, count):
-                # Promoting is what every delay and every retry comes to, many times a minute.
+                # Every delay and every retry ends in a promote, many times a minute.
                 _line(logging.DEBUG if chore == "promote" else logging.INFO, f"chore {chore}", count=count)
             case ChoreFailed(chore, error):
                 # Each time. The chore's loop warns once for each reason.
@@ -227,7 +227,7 @@ def _of(fact: AttemptFact) -> dict[str, object]:
 
 
 def _ended(event: AttemptEnded) -> str:
-    """In the ledger a machine that goes on at once is snoozed, too; a reader would take that for a wait."""
+    """The ledger also says snoozed for a machine that moves on at once, which reads like a wait."""
     return f"attempt {event.outcome}" if event.next_step is None else "attempt moved to the next step"
 
 

@@ -16,11 +16,11 @@ from holdfast.worker.thread_call import ThreadAnswers, ThreadCall
 
 class Caller(Protocol):
     def call(self, claimed: ClaimedRun, context: Context, arguments: dict[str, Any]) -> Awaitable[Any]:
-        """Call the handler and return what it returned. Cancelled when the run is told to stop."""
+        """Call the handler and return what it returned. Cancelled when the run has to stop."""
 
     def left_behind(self, claimed: ClaimedRun) -> "Future[Any] | None":
-        """The thread that goes on after its call was cut short, if any. Asked once, after the call. Its slot
-        is free when it ends. It may have ended by now, and have done its work.
+        """The thread that still runs after its call was cut short, if any. Asked once, after the call. Its
+        slot is free when it ends. It may have ended by now, with its work done.
         """
 
 

@@ -27,7 +27,7 @@ _ROUNDING = 0.001
 
 
 class Stop(Enum):
-    """Why an attempt is told to stop before its handler has ended."""
+    """Why an attempt has to stop before its handler has ended."""
 
     TIMEOUT = "timeout"
     CANCEL = "cancel request"
@@ -38,8 +38,8 @@ class Stop(Enum):
 @dataclass(frozen=True, slots=True)
 class CommittedEnd:
     """How a run ended by a commit of its own, such as that of `ctx.transaction()`: there is nothing left to
-    settle. `outcome` is what the ledger says; `flag` why a success has no result; `waiting` what a flow waits
-    for, in words; `failure` what it will try again; `next_step` the step that a machine goes on with.
+    settle. `outcome` is that of the ledger; `flag` why a success has no result; `waiting` what a flow waits
+    for, in words; `failure` the error that it will retry; `next_step` the step that a machine moves to.
     """
 
     outcome: RunOutcome

@@ -163,7 +163,7 @@ class Fetcher:
         self._closed = rows[0].closed
         self._on_claimed(len(jobs))
         if jobs and not is_full:
-            await asyncio.sleep(0)  # there is no more to claim: let these begin first
+            await asyncio.sleep(0)  # nothing more to claim: let these start first
         return bool(jobs or start.is_quick or is_more)
 
     def _promise(self, queue: str) -> None:

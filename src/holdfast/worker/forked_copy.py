@@ -54,7 +54,7 @@ def _in_copy() -> None:
         return
     is_copy = True
     with suppress(ValueError):  # in a thread that Python does not take for the main one
-        # A signal to the copy must not be told to the worker, over the file that both of them hold.
+        # A signal to the copy must not reach the worker through the file that both of them hold.
         signal.set_wakeup_fd(-1)
         for number, handler in _POLITE:
             signal.signal(number, handler)

@@ -164,7 +164,7 @@ class LeaseKeeper:
             return self._without_renewal(worker)
         except Exception as error:  # noqa: BLE001  # if this thread died, every run would be lost
             if self._failures.failed(error):
-                _log.exception("the lease keeper met an error, and goes on")
+                _log.exception("the lease keeper met an error and continues")
             return self._without_renewal(worker)
         self._failures.worked()
         if news.is_alive:

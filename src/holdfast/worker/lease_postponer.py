@@ -20,8 +20,8 @@ _PARTING_SECONDS = 5
 
 
 class LeasePostponer:
-    """`watch` starts the worker's own clock for the run. What is still to be told when the block ends is
-    dropped: the run ends with the worker.
+    """`watch` starts the worker's own clock for the run. Requests that are still unsent when the block ends
+    are dropped, because the run ends with the worker.
     """
 
     def __init__(self, database: Database, schema: Schema, watch: Callable[[ClaimedRun], None]) -> None:

@@ -32,7 +32,7 @@ _log = logging.getLogger("holdfast.worker")
 
 
 class RunEnding(Settlement, frozen=True):
-    """A settlement, with what its worker needs afterwards: `then` is told what became of it."""
+    """A settlement, with what its worker needs afterwards: `then` gets the result."""
 
     claimed: ClaimedRun
     context: "Context"

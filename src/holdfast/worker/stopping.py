@@ -1,4 +1,4 @@
-"""How a worker is told to stop: once to drain, twice to stop at once."""
+"""How a worker is asked to stop: once to drain, twice to stop at once."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -24,7 +24,7 @@ class Stopping:
         return timedelta(seconds=3 if self.hurried.is_set() else 10)
 
     async def unless_hurried(self, waiting: Coroutine[Any, Any, None]) -> None:
-        """Wait for something, or until the worker is told to hurry."""
+        """Wait for something, or until the worker is asked to stop at once."""
         tasks = [asyncio.ensure_future(waiting), asyncio.ensure_future(self.hurried.wait())]
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

@@ -1,4 +1,4 @@
-"""A worker: services nested by what must outlive what, until it is told to stop."""
+"""A worker: services nested so that each outlives those that need it, until the worker has to stop."""
 
 import asyncio
 import logging
@@ -76,7 +76,7 @@ class Worker:
 
     @property
     def grace(self) -> timedelta:
-        """How long what runs may go on when this is told to stop."""
+        """How long running jobs may continue after the worker is asked to stop."""
         return self._options.grace
 
     def running_kinds(self) -> Counter[str]:
@@ -127,7 +127,7 @@ class Worker:
             await services.registrar.retire(released, patience=self.stopping.patience)
 
     async def _rest(self, fetcher: Fetcher) -> None:
-        """Wait for a claim under way, but not for ever: what comes too late is released at the end."""
+        """Wait for a claim in flight, but not forever: jobs that arrive too late are released at the end."""
         with suppress(TimeoutError):
             async with asyncio.timeout(5):
                 await self.stopping.unless_hurried(fetcher.rest())

@@ -1,8 +1,8 @@
-"""The running Postgres as a process: is it there, start it, signal it, wait for its end.
+"""The running Postgres as a process: find it, start it, signal it, wait for its end.
 
-Two witnesses are heard. `postmaster.pid` names the process to signal, but after a kill -9 it names a
-zombie, nobody, or a stranger who got the number. `server.lock` is held by every process of the server,
-because they inherit it: when it is free, none is left that could still write to the data.
+Two files tell whether it runs. `postmaster.pid` names the process to signal, but after a kill -9 that may be
+a zombie, no process, or another program that got the number. Every process of the server inherits the lock on
+`server.lock`: when it is free, no process is left that could still write to the data.
 """
 
 import logging

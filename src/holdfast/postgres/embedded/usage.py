@@ -1,4 +1,4 @@
-"""Who uses the server, counted by a lock: a killed user is no longer counted, with nothing to repair."""
+"""Counts the users of the server by a lock: the kernel drops a killed user's lock, with nothing to repair."""
 
 import logging
 import os
@@ -94,7 +94,7 @@ class Use:
             lock.close()
 
     def adopt_in_child(self) -> None:
-        # The parent's is closed but not unlocked: it goes on holding it.
+        # Close the inherited lock without unlocking it: the parent still holds it.
         if self._lock is not None:
             self._lock.close()
         self._lock, self._for_child = self._for_child, None

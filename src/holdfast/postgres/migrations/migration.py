@@ -21,7 +21,7 @@ _DOLLAR_QUOTED = re.compile(r"(\$\w*\$).*?\1", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Migration:
-    """One step forward. After it, code that knows `min_code` or later goes on working."""
+    """One step forward. After it, code that knows schema `min_code` or later still works."""
 
     version: int
     name: str

@@ -1,4 +1,4 @@
--- Cancel jobs: what waits ends at once, what runs gets a request that its worker is told of.
+-- Cancel jobs: a waiting job ends at once, a running one gets a request that its worker reads with its next heartbeat.
 -- Locks ready, scheduled, waiting, then lease rows in ascending order, skipping locked ones; never waits.
 -- What hooks are to be told of leaves a notice.
 -- Answers for each job, with kind and queue of what it has ended: cancelled, requested, final, unknown, or moving (ask again in a new statement).

@@ -43,8 +43,8 @@ with me as materialized (
          array_agg(ready_at order by job) as ready_ats
     from picked
 ), over as materialized (
-  -- Ended, and put back by hand: never run again. One pass over the key for all of them; a number, lest the partial
-  -- index on is_final be taken.
+  -- Ended, and put back by hand: never run again. One pass over the key for all of them; compared as a number, so that
+  -- the planner does not choose the partial index on is_final.
   select job from {schema}.ledger
    where job = any((select jobs from listed)::bigint[]) and is_final::int = 1
      and outcome in ({final_outcomes})

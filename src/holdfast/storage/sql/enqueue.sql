@@ -3,7 +3,7 @@
 -- thirds of the time that a JSON array takes, and they and the arrays have one element for each job, or are NULL
 -- where no job says anything.
 -- Due now goes to ready, in the ring's current segment; later goes to scheduled. Locks nothing of others'.
--- With %(notify)s each queue that got a ready job is told once, and the leader of the earliest due time.
+-- With %(notify)s each queue that got a ready job is notified once, and the leader of the earliest due time.
 with clock as materialized (
   select coalesce(%(now)s::timestamptz, statement_timestamp()) as now
 ), input as materialized (

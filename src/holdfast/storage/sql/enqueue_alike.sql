@@ -1,7 +1,7 @@
 -- Write jobs that are due now, have no deadline, need not be unique and differ only in their args; answers with one row,
 -- their ids in the order given. What enqueue does for any batch, at three quarters of its price.
 -- Args are texts with a separator between them. Goes to ready, in the ring's current segment. Locks nothing of others'.
--- With %(notify)s their queue is told once.
+-- With %(notify)s their queue is notified once.
 with clock as materialized (
   select coalesce(%(now)s::timestamptz, statement_timestamp()) as now
 ), input as materialized (

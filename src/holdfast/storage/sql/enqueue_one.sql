@@ -1,6 +1,6 @@
 -- Write one job that is due now, has no deadline and need not be unique; answers its id.
 -- What enqueue does for a batch, at half its price for one: plain parameters instead of arrays and templates.
--- Goes to ready, in the ring's current segment. Locks nothing of others'. With %(notify)s its queue is told.
+-- Goes to ready, in the ring's current segment. Locks nothing of others'. With %(notify)s its queue is notified.
 with written as (
   insert into {schema}.job (created_at, priority, max_attempts, kind, queue, args, backoff, timeout, keep, on_lost,
                             tags, origin)

@@ -1,5 +1,5 @@
 -- Write events, in the order given, each with a wake-up for the flows that wait for it. Locks nothing of others', so that
--- it fits into any transaction of a caller. With %(notify)s the leader is told.
+-- it fits into any transaction of a caller. With %(notify)s the leader is notified.
 with clock as materialized (
   select coalesce(%(now)s::timestamptz, statement_timestamp()) as now
 ), emitted as (

@@ -1,4 +1,4 @@
--- Let the timeout of one run begin now: its child process has started late, or not yet, which is no fault of its
+-- Let the timeout of one run start now, because its child process started late, or not yet, through no fault of its
 -- handler. Never past the deadline of its job, and never earlier than it was.
 -- The fence is (worker, job, run) still in lease; no row in the answer: it was taken away, and nothing was written.
 update {schema}.lease l

@@ -1,4 +1,4 @@
--- Stop claims from a queue, for ever or until a time; running jobs go on. Pausing again changes note and until.
+-- Stop claims from a queue, until it is resumed or until a time; running jobs continue. Pausing again changes note and until.
 -- No row: that time has passed, and nothing is changed.
 insert into {schema}.queue as q (name, paused_at, paused_until, pause_note)
 select %(queue)s::text, now, coalesce(%(until)s::timestamptz, now + %(length)s::interval), %(note)s::text

@@ -28,7 +28,7 @@ with ended as materialized (
 ), old as materialized (
   select job, keep_until
     from ended
-   -- `is not true`, lest the planner make joins of them, row by row.
+   -- `is not true`, so that the planner does not turn them into joins, row by row.
    where (job in (select job from dead) or (job in (select job from buried)) is not true)
      and (job in (select job from keys) or (job in (select job from keyed)) is not true)
      and (job in (select child from awaited)) is not true

@@ -1,5 +1,5 @@
 -- Give jobs that hold a unique key new contents and a new time, in place: the id stays, what was asked changes,
--- and what was saved goes, since it was saved for what is no longer asked.
+-- and what the job saved is deleted, because it belongs to the old contents.
 -- Touches only what still waits: the ready or scheduled row is locked (skipping locked ones) and inserted again.
 -- Answers the jobs that were replaced; one that is missing is running, moving or at its end, and stays as it is.
 with clock as materialized (

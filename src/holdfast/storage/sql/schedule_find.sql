@@ -1,6 +1,6 @@
 -- Schedules with where they stand, in the order of their names: one, or all of them (NULL).
--- Orphaned: once declared by code, and no live worker has declared it for three minutes. Without a live worker nobody
--- can tell, nor whether its kind is known. Leans on schedule_pkey and schedule_scope_pkey; reads the scopes of what it shows.
+-- Orphaned: once declared by code, but not by a live worker for three minutes. Without a live worker this is unknown, and so
+-- is whether its kind is known. Leans on schedule_pkey and schedule_scope_pkey; reads the scopes of what it shows.
 with clock as materialized (
   select coalesce(%(now)s::timestamptz, statement_timestamp()) as now
 )

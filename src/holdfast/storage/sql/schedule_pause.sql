@@ -1,4 +1,4 @@
--- Stop the fires of one schedule, for ever, until a time, or for a length of time. Its plans go on being decided: skipped.
+-- Stop one schedule from firing: until it is resumed, until a time, or for a length. Its plans are still decided, as skipped.
 -- Fires that were planned before are void. Answers the schedule; no row: there is none of that name.
 with clock as materialized (
   select coalesce(%(now)s::timestamptz, statement_timestamp()) as now

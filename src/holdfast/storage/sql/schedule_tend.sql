@@ -1,5 +1,5 @@
--- Say that these schedules are still declared. Answers those of which nobody has said so for %(pause)s: whoever gets the
--- answer reads their scopes, so that of many workers one does. One that was deleted stays deleted.
+-- Record that these schedules are still declared. Returns those that no worker has recorded for %(pause)s: the worker that
+-- gets them reads their scopes, so that only one of many workers does. A deleted schedule stays deleted.
 -- Skips locked rows: another transaction is changing them, or saying the same.
 with clock as materialized (
   select coalesce(%(now)s::timestamptz, statement_timestamp()) as now

@@ -23,7 +23,7 @@ from holdfast.worker.chores.chore import Chore, Did, Sign
 # Claims learn with their next answer that a segment is closed: only those under way still hold it.
 _TRIES = 40
 _PAUSE = 0.01
-# What still holds it after that is no claim, but a transaction that stays open.
+# After that, only a transaction that stays open can still hold it, not a claim.
 _TRY_AGAIN = 5.0
 # A look for jobs that no worker can claim reads every row: together these looks take at most this share of
 # the time.

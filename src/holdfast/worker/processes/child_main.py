@@ -232,7 +232,7 @@ class ChildMain:
 
 
 async def _awaited(called: Callable[[], Any], claimed: ClaimedRun) -> Any:
-    """Cancelled like a coroutine in the worker when the run is told to stop."""
+    """Cancelled like a coroutine in the worker when the run has to stop."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None, "this is one"  # noqa: S101  # for the type checker
 

@@ -31,7 +31,7 @@ def _quotas(root: Path) -> list[float]:
 
 
 def _in_all(mount: Path, path: str, read: Callable[[Path], float]) -> list[float]:
-    """A container may be told a path that only its host has: what is mounted is then its own group."""
+    """A container may see a path that exists only on its host: then what is mounted is its own group."""
     group = PurePosixPath(path.lstrip("/"))
     quotas: list[float] = []
     for each in (group, *group.parents):

@@ -28,7 +28,7 @@ GRACE_SECONDS = 0.5
 IDLE_SECONDS = 60.0
 # How long a child may take to start and to import a handler's module before that counts as its timeout.
 START_SECONDS = 60.0
-# A start that takes longer is told to the leader, which waits for longer than this past a run's timeout.
+# A start that takes longer is reported to the leader, which waits for longer than this past a run's timeout.
 _SLOW_SECONDS = 5.0
 
 
