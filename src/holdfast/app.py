@@ -178,8 +178,8 @@ class App(Decorators):
     async def emit(
         self, event: str, payload: object = None, *, conn: object = None, keep: Length = EVENTS
     ) -> None:
-        """Tell flows that something has happened. Flows that wait for this event go on; if none does, the
-        first flow that waits for it within `keep`. On `conn`'s transaction if one is given.
+        """Send an event. Flows that wait for it continue; if none waits, the first flow that asks for it
+        within `keep` gets it. On `conn`'s transaction if one is given.
         """
         await self._event_writer.write(event, payload_text(event, payload), conn, keep)
 
@@ -225,12 +225,12 @@ class App(Decorators):
 
     @property
     def own_queues(self) -> list[str]:
-        """The queues that this app's jobs are declared with."""
+        """The queues of this app's declared jobs."""
         return self._worker_maker.own_queues
 
     async def migrate(self) -> int:
-        """Create Holdfast's tables, or bring them up to this release; the schema's version. Safe to be called
-        by many processes at once. A private server is migrated by the process that starts it.
+        """Create Holdfast's tables, or upgrade them to this release. Returns the schema's version. Many
+        processes may call it at once. The process that starts a private server migrates it.
         """
         import asyncio
 

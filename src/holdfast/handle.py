@@ -29,8 +29,8 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class JobStatus:
-    """Where a job stands. `error`: that of its end, or of its last run while it waits to be tried again.
-    `flag`: why one that has succeeded has no result, if it could not be kept.
+    """A job's state. `error`: that of its end, or of its last run while it waits for a retry. `flag`: why a
+    job that has succeeded has no result.
     """
 
     id: int
@@ -52,8 +52,8 @@ class JobStatus:
 
 
 class Handle(LightValue, Generic[R], frozen=True, gc=True):
-    """What `enqueue` returns. `is_new` is False if an active job with the same unique key stands for it, and
-    for a handle that was made from an id.
+    """What `enqueue` returns. `is_new` is False if an active job already had the same unique key, and for a
+    handle that was made from an id.
     """
 
     _app: "App"

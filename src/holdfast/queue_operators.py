@@ -86,7 +86,7 @@ class QueueOperators:
         return self._connections.hold_sync(self._pause(queue, note, until, create=create), conn)
 
     async def resume(self, queue: str, *, conn: object = None) -> bool:
-        """Let workers take from it again; whether it was paused. QueueNotFound if nothing knows it."""
+        """Let workers claim its jobs again; returns whether it was paused. QueueNotFound if it is unknown."""
         return await self._connections.hold(self._resume(queue), conn)
 
     def resume_sync(self, queue: str, *, conn: object = None) -> bool:

@@ -1,4 +1,4 @@
-"""How often a job is tried, how long it waits in between, and which errors are retried."""
+"""Retry policies: how many attempts a job has, the backoff between them, and which errors are retried."""
 
 import math
 from collections.abc import Callable, Sequence

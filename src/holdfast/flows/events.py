@@ -45,7 +45,7 @@ class Event(Generic[T]):
         return f"<Event {self.name}>"
 
     def full_key(self, key: object) -> str:
-        """As `app.emit` and `flow.wait_event` know it."""
+        """The key for `app.emit` and `flow.wait_event`."""
         if key is None or key == "":
             raise InvalidInput(f'event "{self.name}" needs a key: what it is about, such as an order')
         full = f"{self.name}:{key}"
@@ -53,8 +53,8 @@ class Event(Generic[T]):
         return full
 
     async def emit(self, key: object, value: T, *, conn: object = None, keep: Length = EVENTS) -> None:
-        """Tell flows that this has happened: those that wait for it under this key go on, or the first that
-        asks for it within `keep`. On `conn`'s transaction if one is given.
+        """Send the event: flows that wait for it under this key continue, or the first flow that asks for it
+        within `keep`. On `conn`'s transaction if one is given.
         """
         full = self.full_key(key)
         await self._send(full, self._text(full, value), conn, keep)

@@ -1,4 +1,4 @@
-"""What a flow's function is given: steps that are kept, waits that hold no worker."""
+"""The `Flow` that a flow's function gets: steps whose results are stored, waits that hold no worker."""
 
 from collections.abc import Awaitable, Callable, Coroutine
 from datetime import UTC, datetime, timedelta
@@ -45,7 +45,7 @@ _FLAG = Typed.of(bool)
 
 
 class Flow:
-    """One run of a flow. Everything it does has a name, is kept when it is done, and is not done again."""
+    """One run of a flow. Every step has a name; its result is stored, and then it never runs again."""
 
     def __init__(self, context: Context, replay: Replay, *, steps: StepRunner, handlers: Database) -> None:
         self._context = context
@@ -55,12 +55,12 @@ class Flow:
 
     @property
     def job(self) -> "JobFacts":
-        """The flow's own job: what was asked for."""
+        """The flow's own job, as it was enqueued."""
         return self._context.job
 
     @property
     def attempt(self) -> int:
-        """Which try this is since the flow last waited; the first is 1."""
+        """The number of this attempt since the flow last waited; the first is 1."""
         return self._context.attempt
 
     @property
@@ -69,7 +69,7 @@ class Flow:
         return self._context.log
 
     def progress(self, value: float | None = None, note: str | None = None, **facts: object) -> None:
-        """Say how far the flow has come: cheap, and no step."""
+        """Report progress: cheap, and not a step."""
         self._context.progress(value, note, **facts)
 
     @overload
@@ -112,7 +112,7 @@ class Flow:
     async def step(  # type: ignore[misc]  # mypy does not see that *args takes *Ts
         self, name: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any
     ) -> Any:
-        """Run a function once and keep what it gives: a coroutine function, or a plain one in a thread.
+        """Run a function once and store its result: a coroutine function, or a plain one in a thread.
 
         A step that a crash interrupts runs again; one that is done never does. `key` tells the turns of a
         loop apart. `retry` tries this step again by itself, and holds no worker in between; without it a
@@ -123,7 +123,7 @@ class Flow:
         return await do_step(self._replay, self._steps, name, function, *args, **kwargs)
 
     async def sleep(self, name: str, length: Length, *, key: object = None) -> None:
-        """Go on after this time, by the database's clock, from the first time that it was asked for."""
+        """Continue after this time, by the database's clock, counted from when the flow first got here."""
         delay = duration(length, name="sleep")
         check_length("sleep", delay)
         full, replay = full_name(name, key), self._replay
@@ -193,7 +193,7 @@ class Flow:
         return await payload_of(self._replay, self.log, event, name, typed=typed, limit=limit)
 
     def call(self, job: "Job[P, R] | Using[P, R]", /, *args: P.args, **kwargs: P.kwargs) -> ChildJob[R]:
-        """A child: a job, or another flow, that begins when this is awaited, alone or in `gather`."""
+        """A child: a job, or another flow, that starts when you await this, alone or in `gather`."""
         check_job(job)
         call = job.call(*args, **kwargs)
         return ChildJob(self._replay, call.kind.name, call.kind.signature, call.job)
@@ -236,7 +236,7 @@ class Flow:
     @overload
     async def gather(self, *branches: Awaitable[T], failures: Literal["return"]) -> list[T | Exception]: ...
     async def gather(self, *branches: Awaitable[Any], failures: Failures = "raise") -> Any:
-        """Several at once: children, begun in bulk, and steps or waits. Their results, in this order.
+        """Run several at once: children, started in bulk, and steps or waits. Returns their results in order.
 
         `failures`: "raise" waits for all of them and raises the first failure, "cancel" stops the others with
         the first, "return" gives failures in place of results.
@@ -290,7 +290,7 @@ class Flow:
         return drawn
 
     async def uuid(self, name: str = "uuid", *, key: object = None) -> UUID:
-        """A random identifier, the same in every run: such as a key that makes a payment idempotent."""
+        """A random identifier, the same in every run, for example as the idempotency key of a payment."""
         drawn: UUID = await draw(self._replay, full_name(name, key), "uuid", _UUID, uuid4())
         return drawn
 

@@ -1,4 +1,4 @@
-"""State machines as their author writes them: steps with typed fields, each of which names the next one."""
+"""State machines as their author writes them: steps with typed fields, each of which returns the next one."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -29,7 +29,7 @@ D_co = TypeVar("D_co", covariant=True)
 
 @dataclass(frozen=True, slots=True)
 class StepPolicy:
-    """How often a step is tried and how long one try may take; None where the machine's own applies."""
+    """How many attempts a step has and how long one may take; None where the machine's own applies."""
 
     retry: Retry | None = None
     timeout: timedelta | None = None
@@ -78,8 +78,8 @@ def _instead(option: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Next:
-    """What a step returns to go on: `Next(Parse(path))`, or later, with no worker held in between,
-    `Next(Poll(), after="10m")`. The new step has all of its tries.
+    """What a step returns to move on: `Next(Parse(path))`, or later, with no worker held in between,
+    `Next(Poll(), after="10m")`. The new step has all of its attempts.
     """
 
     step: Step

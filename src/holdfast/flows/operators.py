@@ -1,4 +1,4 @@
-"""`app.flows`: what operators see of flows and machines, and do with them. Every verb comes twice: awaited,
+"""`app.flows`: operators' view of flows and machines, and their methods. Every method exists twice: awaited,
 and blocking with `_sync`; with `conn` it is part of the caller's transaction.
 """
 
@@ -73,17 +73,15 @@ class FlowOperators:
         return self._holder.hold_sync(self._show(flow), conn)
 
     async def resume(self, flow: int, *, conn: object = None) -> None:
-        """Let a flow that has failed go on where it stopped, with one more attempt. FlowNotFailed if it has
-        not.
-        """
+        """Continue a failed flow where it stopped, with one more attempt. FlowNotFailed for any other."""
         await self._holder.hold(self._resume(flow), conn)
 
     def resume_sync(self, flow: int, *, conn: object = None) -> None:
         self._holder.hold_sync(self._resume(flow), conn)
 
     async def retry(self, flow: int, *, from_step: str | None = None, conn: object = None) -> None:
-        """Let a flow that has failed forget what it did from a step on, or all of it, and go on from there
-        with all attempts. StepNotFound if it has done no such step.
+        """Run a failed flow again from a step on, or from its start, with all attempts. Earlier steps stay
+        done. StepNotFound if it has not done such a step.
         """
         await self._holder.hold(self._retry(flow, from_step), conn)
 

@@ -1,4 +1,4 @@
-"""Flows as operators see them: values made of what is stored."""
+"""Flows as operators see them: values made from the stored rows."""
 
 import json
 from collections.abc import Sequence
@@ -19,8 +19,8 @@ STEP_STATES: tuple[StepState, ...] = get_args(StepState)
 
 @dataclass(frozen=True, slots=True)
 class FlowSummary:
-    """One flow in a list. `step` is what it does, waits for or did last; `until`, when it goes on at the
-    latest.
+    """One flow in a list. `step` is the current one, the one that it waits for, or its last; `until` is the
+    latest time at which it continues.
     """
 
     id: int
@@ -59,8 +59,8 @@ class FlowStep:
 
 @dataclass(frozen=True, slots=True)
 class FlowRun:
-    """One run of a flow, from one wait to the next. A machine's is of one `step`, and tells which one it went
-    on to (`next`).
+    """One run of a flow, from one wait to the next. A run of a machine is one `step`, and names the one that
+    it moved to (`next`).
     """
 
     run: int

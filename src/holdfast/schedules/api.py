@@ -1,4 +1,4 @@
-"""`app.schedules`: schedules that are stored, and what operators do with all of them. Every verb comes twice:
+"""`app.schedules`: stored schedules, and operators' methods for all schedules. Every method exists twice:
 awaited, and blocking with `_sync`; with `conn` it is part of the caller's transaction.
 """
 
@@ -102,7 +102,7 @@ class Schedules:
         return self._holder.hold_sync(conversations.get(self._schema, name), conn)
 
     async def list(self, *, conn: object = None) -> ManySchedules:
-        """All of them, by name."""
+        """All schedules, by name."""
         return await self._holder.hold(conversations.list_all(self._schema), conn)
 
     def list_sync(self, *, conn: object = None) -> ManySchedules:
@@ -136,14 +136,14 @@ class Schedules:
         return conversations.pause(self._schema, name, note=note, until=None, length=length)
 
     async def resume(self, name: str, *, conn: object = None) -> bool:
-        """Let it fire again; answers whether it was paused."""
+        """Let it fire again. Returns whether it was paused."""
         return await self._holder.hold(conversations.resume(self._schema, name), conn)
 
     def resume_sync(self, name: str, *, conn: object = None) -> bool:
         return self._holder.hold_sync(conversations.resume(self._schema, name), conn)
 
     async def delete(self, name: str, *, conn: object = None) -> None:
-        """Forget it; its plans and jobs stay. One that is declared comes back when a worker starts."""
+        """Delete it; its plans and jobs stay. A declared schedule returns when a worker starts."""
         await self._holder.hold(conversations.delete(self._schema, name), conn)
 
     def delete_sync(self, name: str, *, conn: object = None) -> None:
@@ -152,7 +152,7 @@ class Schedules:
     async def run_now(
         self, name: str, *, scope: str | None = None, reason: str | None = None, conn: object = None
     ) -> FiredPlans:
-        """Fire once more, right now, for one scope or for all, paused or not. Plans stay as they are."""
+        """Fire now, for one scope or for all, even if it is paused. Its plans do not change."""
         return await self._holder.hold(
             conversations.run_now(self._schema, name, scope=scope, reason=reason), conn
         )
@@ -167,7 +167,7 @@ class Schedules:
     async def skip_next(
         self, name: str, *, count: int = 1, scope: str | None = None, conn: object = None
     ) -> Skipped:
-        """Skip the next `count` plans of one scope or of all, and answer which. 0 takes it back."""
+        """Skip the next `count` plans of one scope or of all; returns them. 0 undoes it."""
         return await self._holder.hold(
             conversations.skip_next(self._schema, name, count=count, scope=scope), conn
         )
@@ -217,7 +217,7 @@ class Schedules:
         reason: str | None = None,
         conn: object = None,
     ) -> FiredPlans:
-        """Fire the plans of a range that have not fired, all or none; answers those that it fired."""
+        """Fire the plans of a range that have not fired, all or none. Returns those that it fired."""
         asked = conversations.backfill(self._schema, name, first=first, last=last, scope=scope, reason=reason)
         return await self._holder.hold(asked, conn)
 
@@ -245,7 +245,7 @@ class Schedules:
         conn: object = None,
     ) -> PlanRecords:
         """What was decided, the latest plan first; `is_unfired`: only what was skipped or missed. Plans of a
-        schedule that was deleted are still told; ScheduleNotFound if there are none.
+        deleted schedule are listed too; ScheduleNotFound if there are none.
         """
         asked = conversations.plans(
             self._schema, name, scope=scope, before=before, is_unfired=is_unfired, limit=limit
@@ -270,7 +270,7 @@ class Schedules:
     async def latest_plan(
         self, name: str, *, scope: str | None = None, conn: object = None
     ) -> PlanRecord | None:
-        """The plan with the latest time that was decided, of one scope or of all; None: none was."""
+        """The latest plan that was decided, of one scope or of all; None if there is none yet."""
         return next(iter(await self.plans(name, scope=scope, limit=1, conn=conn)), None)
 
     def latest_plan_sync(

@@ -16,12 +16,12 @@ from holdfast.storage.schedules_plans import PlanRow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """A schedule and where it stands. `timing` and `rules` are None if its row means nothing: see `error`.
+    """A schedule and its state. `timing` and `rules` are None if its row cannot be read: see `error`.
 
-    `is_orphaned`: it was declared in code, and no live worker declares it any more. It goes on firing until
-    it is paused or deleted. `is_kind_known`: a live worker knows its job, or there is none to tell; else its
-    job was renamed or removed, and what it fires waits. `scopes` and `failing` count those that fire, and
-    those that cannot be planned.
+    `is_orphaned`: it was declared in code, and no live worker declares it any more. It keeps firing until it
+    is paused or deleted. `is_kind_known`: a live worker knows its job, or no worker is alive; else its job
+    was renamed or removed, and the jobs that it fires wait. `scopes` counts those that fire, `failing` those
+    that cannot be planned.
     """
 
     name: str
@@ -51,7 +51,7 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanRecord:
-    """A plan: what was decided about it, and what became of its job, as far as that has come."""
+    """A plan: the decision about it, and the state of its job."""
 
     schedule: str
     scope: str
@@ -78,7 +78,7 @@ class PlanRecord:
         return self.decided_at - self.time
 
     def is_retry_due(self, now: datetime) -> bool:
-        """Whether its job has failed, may be tried again, and need not wait any longer for that."""
+        """Whether its job has failed an attempt, and its retry is due."""
         if self.state not in ("scheduled", "ready") or not self.attempts:
             return False
         return self.attempts < (self.max_attempts or 0) and (
@@ -88,7 +88,7 @@ class PlanRecord:
 
 @dataclass(frozen=True, slots=True)
 class BackfillPlan:
-    """One plan of a range: it is to `fire`, has `fired` before, or was `pruned`, so that it is unknown."""
+    """One plan of a range: it will `fire`, has `fired` before, or was `pruned`, so its fate is unknown."""
 
     scope: str
     time: datetime

@@ -213,7 +213,7 @@ def pause(
     length: timedelta | None = None,
     now: datetime | None = None,
 ) -> Statement[Paused]:
-    """Stop claims from a queue until it is resumed, until a time or for a length; no row if that has passed."""
+    """Stop claims from a queue: until resumed, until a time or for a length; no row if that has passed."""
     check_name("queue", queue)
     asked = pause_params("queue", note=note, until=until, length=length)
     return _PAUSE.with_params(schema, queue=queue, now=now, **asked)

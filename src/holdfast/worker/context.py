@@ -1,4 +1,4 @@
-"""What a handler knows of its own run, and what it can do with it."""
+"""The `Context` of a handler: the facts of its run, and what it can do with it."""
 
 import logging
 from collections.abc import Callable
@@ -71,7 +71,7 @@ class Context:
 
     @property
     def attempt(self) -> int:
-        """Which try this is; the first is 1."""
+        """The number of this attempt; the first is 1."""
         return self._claimed.row.attempt
 
     @property
@@ -92,7 +92,7 @@ class Context:
 
     @property
     def is_lost(self) -> bool:
-        """Whether the lease is gone: nothing of this run can be written any more."""
+        """Whether this run has lost its lease: it can no longer write anything."""
         return self._claimed.stop is Stop.LOST
 
     @property
@@ -106,8 +106,8 @@ class Context:
         return claimed.state
 
     def progress(self, value: float | None = None, note: str | None = None, **facts: object) -> None:
-        """Say how far this run has come, on a scale of your own from 0 up. Cheap: the newest word is written
-        soon, behind the fence.
+        """Report progress, on a scale that you choose from 0 up. Cheap: only the latest report is written,
+        soon after, behind the fence.
         """
         self._save_progress(self._claimed, progress_text({"value": value, "note": note, **facts}))
 
