@@ -67,6 +67,11 @@ def test_a_part_of_a_part_is_filled_in_with_its_words() -> None:
     assert "--" not in text, "a contract in the middle of a line would swallow the rest of it"
 
 
+def test_a_part_that_is_left_out_must_be_there() -> None:
+    with pytest.raises(ValueError, match="there is no part notised to leave out"):
+        statement("settle", Settled, without="notised")
+
+
 def test_a_statement_can_be_read_without_a_part() -> None:
     bare = statement("settle", Settled, without="noticed")
     assert "noticed as (" in KNOWN["settle"].source

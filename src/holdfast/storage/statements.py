@@ -10,6 +10,7 @@ that the part asks for; another word, or a part that is not there, fails when th
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from importlib.resources import files
 from typing import Any, TypeVar, get_args
 
@@ -48,7 +49,9 @@ def bunched(name: str, decode: Callable[..., list[T]], *, is_repeatable: bool = 
 
 
 def with_parts(source: str, *, without: str | None = None) -> str:
-    """The text with its parts, and with theirs."""
+    """The text with its parts, and with theirs. ValueError if it does not name the one to leave out."""
+    if without is not None and without not in {match["name"] for match in PART.finditer(source)}:
+        raise ValueError(f"there is no part {without} to leave out")
 
     def text_of(match: re.Match[str]) -> str:
         if match["name"] == without:
@@ -66,10 +69,15 @@ def _known(read: StatementFile[T], without: str | None) -> StatementFile[T]:
 
 
 def _part(name: str, words: dict[str, str]) -> str:
-    body = _CONTRACT.sub("", (PARTS / f"{name}.sql").read_text("utf-8")).strip()
+    body = _body(name)
     asked_for = set(_WORD.findall(body)) - _FILLED_LATER
     if asked_for != set(words):
         raise ValueError(f"sql_parts/{name}.sql takes {sorted(asked_for)}, and was given {sorted(words)}")
     for word, text in words.items():
         body = body.replace(f"{{{word}}}", text)
     return with_parts(body)
+
+
+@cache
+def _body(name: str) -> str:
+    return _CONTRACT.sub("", (PARTS / f"{name}.sql").read_text("utf-8")).strip()
