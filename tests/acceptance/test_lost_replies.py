@@ -1,6 +1,7 @@
 """Replies that never arrive: what the server did is found out, not done again."""
 
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -30,6 +31,16 @@ async def cut_off(proxy: Proxy) -> None:
     proxy.reset()
 
 
+@asynccontextmanager
+async def completing(dsn: str, books: Books, job: int) -> AsyncIterator[None]:
+    """The job has run, and the statement that completes it waits until the block ends."""
+    await until(lambda: books.executions() == 1, "it runs")
+    with locked(dsn, "select job from holdfast.lease where job = %s for update", job):
+        books.open_gate("go")
+        await someone_waits(books, "complete")
+        yield
+
+
 @pytest.mark.requirement("S4.20", "S2.23")
 async def test_a_claim_whose_reply_was_cut_off_is_released_with_its_attempt_refunded(
     dsn: str, shop: Any, books: Books, worker: WorkerProcess, proxy: Proxy
@@ -54,10 +65,7 @@ async def test_a_settle_whose_reply_was_cut_off_is_known_to_have_settled(
     dsn: str, shop: Any, books: Books, worker: WorkerProcess, proxy: Proxy
 ) -> None:
     job = await shop.wait_then_return.enqueue("go")
-    await until(lambda: books.executions() == 1, "it runs")
-    with locked(dsn, "select job from holdfast.lease where job = %s for update", job.id):
-        books.open_gate("go")
-        await someone_waits(books, "complete")
+    async with completing(dsn, books, job.id):
         proxy.swallow_replies()
     await books.all_finished(1)
     await cut_off(proxy)
@@ -74,10 +82,7 @@ async def test_a_transaction_cut_off_before_its_commit_is_rolled_back_and_run_ag
     dsn: str, shop: Any, books: Books, worker: WorkerProcess, proxy: Proxy
 ) -> None:
     job = await shop.wait_then_pay.enqueue("go")
-    await until(lambda: books.executions() == 1, "it runs")
-    with locked(dsn, "select job from holdfast.lease where job = %s for update", job.id):
-        books.open_gate("go")
-        await someone_waits(books, "complete")
+    async with completing(dsn, books, job.id):
         proxy.reset()
     await books.all_finished(1)
     await worker.stop()
