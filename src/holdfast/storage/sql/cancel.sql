@@ -1,6 +1,6 @@
--- Cancel jobs: a waiting job ends at once, a running one gets a request that its worker reads with its next heartbeat.
+-- Cancel jobs: a waiting job ends at once, a running one gets a request, which its worker passes on to the run.
 -- Locks ready, scheduled, waiting, then lease rows in ascending order, skipping locked ones; never waits.
--- What hooks are to be told of leaves a notice.
+-- Leaves a notice where a hook has to be called.
 -- Answers for each job, with kind and queue of what it has ended: cancelled, requested, final, unknown, or moving (ask again in a new statement).
 with clock as materialized (
   select coalesce(%(now)s::timestamptz, statement_timestamp()) as now

@@ -1,7 +1,7 @@
 -- Write jobs that need not be unique, in the order given; answers with one row, their ids in that order.
--- What jobs have in common comes once, as templates; args are texts with a separator between them, read in two
--- thirds of the time that a JSON array takes, and they and the arrays have one element for each job, or are NULL
--- where no job says anything.
+-- Options that jobs share are sent once, as templates. Args are texts with a separator between them, which Postgres reads
+-- in two thirds of the time of a JSON array. Args and arrays have one element per job; an array is NULL if no job has a
+-- value for it.
 -- Due now goes to ready, in the ring's current segment; later goes to scheduled. Locks nothing of others'.
 -- With %(notify)s each queue that got a ready job is notified once, and the leader of the earliest due time.
 with clock as materialized (

@@ -3,7 +3,7 @@
 -- jobs that are gone pile up before it while a transaction holds an old snapshot.
 -- Skips locked rows; leans on the partial deadline indexes. Answers how many, and the deadline up to which all
 -- tables were looked through (the next since), and which.
--- What hooks are to be told of leaves a notice.
+-- Leaves a notice where a hook has to be called.
 with clock as materialized (
   select coalesce(%(now)s::timestamptz, statement_timestamp()) as now
 ), in_ready as materialized (

@@ -1,4 +1,4 @@
--- Let a flow wait for a job that it has not begun: an open call in its checkpoints, and the flow as the job's parent, if
+-- Let a flow wait for a job that it did not start: an open call in its checkpoints, and the flow as the job's parent, if
 -- it has none yet, so that its end wakes the flow. A settle of that job which has begun before does not know of us: the
 -- sweep finds its end. The fence is (worker, job, run) in lease. No row: the lease is lost, and nothing was written.
 -- Writes nothing either, and answers the chain of jobs, if that job waits for this flow, itself or through others: along the open

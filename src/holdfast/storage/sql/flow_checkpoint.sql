@@ -1,4 +1,4 @@
--- Keep what steps have come to, one element of each array for each of them; an array that is NULL says nothing.
+-- Store the results of steps, one element of each array per step; an array is NULL if no step has a value for it.
 -- The fence is (worker, job, run) still in lease, locked so that no rescue takes the run away meanwhile. A checkpoint that
 -- is done stays as it is: sent again after a lost reply, the answer is the same.
 -- Answers the runs that were taken; one that is missing has lost its lease, and nothing of it was written.

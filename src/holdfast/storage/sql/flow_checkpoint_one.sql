@@ -1,4 +1,4 @@
--- Keep what one step has come to: what flow_checkpoint does, for a flow that is alone, without unpacking arrays.
+-- Store the result of one step: what flow_checkpoint does, for a single flow, without unpacking arrays.
 -- Fence, order of locks and answer are the same.
 with fenced as materialized (
   select job, run from {schema}.lease

@@ -1,7 +1,7 @@
 -- End a flow that waits since its run %(run)s, as failed with %(error)s: its code has caught what lets a run leave, and went
 -- on without having waited. It is dead, and its wait stays as it was, for an operator who resumes it with other code.
 -- Locks its scheduled or waiting row, skipping it if it is locked; never waits. Writes nothing if another run has begun
--- since. What hooks are to be told of leaves a notice.
+-- since. Leaves a notice where a hook has to be called.
 -- Answers its job, or no row: it does not wait any more.
 with clock as materialized (
   select coalesce(%(now)s::timestamptz, statement_timestamp()) as now

@@ -1,4 +1,4 @@
--- Let a dead flow forget what it has done from a step on; a machine is put back to that step as it was stored.
+-- Delete what a dead flow has done from a step on; put a machine back to that step as it was stored.
 -- Locks the dead row, waiting for a transaction that holds it, so that no other resumes, retries or prunes it meanwhile. What has no place on the
 -- main path, such as branches that ran at the same time, goes by the time it was written.
 -- Answers rewound, alive (it is not dead) or unknown (it has done no such step).

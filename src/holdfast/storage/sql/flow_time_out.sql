@@ -1,5 +1,5 @@
--- Move up to %(limit)s flows that have waited as long as they wanted to ready, and wake their queues. Whether they are too
--- late for what they waited for is decided by themselves, under its lock: it may have come in this very moment.
+-- Move up to %(limit)s flows whose wait has timed out to ready, and wake their queues. Each flow then decides for itself,
+-- under the lock, whether it is too late: what it waited for may have arrived at that very moment.
 -- Skips locked rows; leans on waiting_until. Answers how many, how long until the next one (NULL: none), and whether
 -- there are wake-ups to be taken from %(since)s on: an idle look is this statement alone.
 with clock as materialized (

@@ -1,16 +1,16 @@
 -- Let runs of flows wait: one element of each array for each thing that a run waits for. Asked after flow_lock, in the
 -- same transaction, for keys of events and for flows with children: an event or an end that we do not see here is
 -- committed later, and the leader that takes it up has to wait for our lock, and then finds us waiting.
--- What is there already is given at once: then the run goes on, and only what came is written. Else its lease goes, the
--- attempt is given back, and it waits: in scheduled if only time can wake it, in waiting if something else can, too.
+-- If something is there already, the run gets it at once and continues, and only that is written. Else the lease is deleted,
+-- the attempt refunded, and the flow waits: in scheduled if only time can wake it, in waiting if something else can too.
 -- Of several waits of a run for the same event, each takes one, in the order given; written_at, a microsecond apart, keeps
 -- this order for flow_wake.
--- An event with an error is one that the run was given before and refuses, as its payload does not fit: the next one takes
--- its place. Until then its wait is open again, within the time that it had, with the error and the payload to be looked at;
--- the flow looks again after a while, ever later and at least every ten minutes, as other code may take that payload.
+-- An event with an error is one that the run got before and refuses, because its payload does not fit: the next event
+-- replaces it. Until then its wait is open again, with its old timeout, and keeps the error and the payload for operators.
+-- The flow tries that payload again with growing pauses, at least every ten minutes, because newer code may accept it.
 -- The fence is (worker, job, run) in lease, locked first, in ascending order.
--- Answers for each thing: done (with what came), late (its time has passed), open (still to come, while the run goes on),
--- waiting (the run is suspended), stop (it is to end: cancelled, or past its deadline), lost.
+-- Answers for each thing: done (with its value), late (its timeout has passed), open (not there yet, but the run continues),
+-- waiting (the run is suspended), stop (the flow must end: cancelled, or past its deadline), lost.
 with clock as materialized (
   select coalesce(%(now)s::timestamptz, statement_timestamp()) as now
 ), asked as materialized (

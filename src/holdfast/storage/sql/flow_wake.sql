@@ -1,5 +1,5 @@
--- Do what wake-ups ask for: note the ends of children in their flows' checkpoints, give events to the flows that wait for
--- them, move flows whose wait is over to ready, wake their queues. Asked after flow_wake_take, in the same transaction.
+-- Act on wake-ups: record the ends of children in their flows' checkpoints, give events to the flows that wait for them,
+-- move flows whose wait is over to ready, and wake their queues. Asked after flow_wake_take, in the same transaction.
 -- An event goes to every flow that waits for its key at this moment, and there to the first wait for it; if none does, it
 -- is kept for the first that asks. A wait keeps its time: the flow may refuse what it is given, see flow_wait.
 -- Locks waiting rows; a flow that was cancelled, expired or timed out meanwhile is not there any more, and its event stays.

@@ -1,6 +1,6 @@
 -- A page of the jobs that were cancelled or have expired, by an index of their own: there are few among many.
--- The first %(window)s of them before %(before)s are looked at: so the cost is bounded, whatever matches, and the next page goes on
--- from there. What a page shows of them says sql_parts/listed_jobs.sql. Locks nothing.
+-- Reads only the first %(window)s of them before %(before)s, so the cost is bounded, whatever matches, and the next page continues
+-- there. sql_parts/listed_jobs.sql decides what a page shows. Locks nothing.
 with recursive clock as materialized (
   select coalesce(%(now)s::timestamptz, statement_timestamp()) as now
 ), scanned as materialized (

@@ -1,9 +1,9 @@
--- Move state machines on, one element of each array for each run: the step that has ended is kept as done, the next one
--- is what the job is at from now on, with all its tries (attempt 0), in ready or, after a delay, in scheduled.
+-- Move state machines on, one element of each array per run: the step that has ended is marked done, and the job continues
+-- with the next one, with all its attempts (attempt 0), in ready or, after a delay, in scheduled.
 -- The fence is (worker, job, run) in lease, locked first, in ascending order, and deleted. When a machine returns to a step,
 -- the row replaces that of the earlier visit: one row per step, however often a machine repeats it.
 -- The ledger has a row for each move, not final, with the names of both steps as its result.
--- Answers moved, stop (it is to end: cancelled, or past its deadline; nothing was written) or lost.
+-- Answers moved, stop (the machine must end: cancelled, or past its deadline; nothing was written) or lost.
 with clock as materialized (
   select coalesce(%(now)s::timestamptz, statement_timestamp()) as now
 ), asked as materialized (

@@ -1,13 +1,13 @@
--- End runs as decided; answers what became of each of them. Arrays have one element for each run, in ascending
--- order of runs; an array that is NULL says nothing about any of them, and no outcome is success.
+-- End runs as decided; answers how each of them ended. Arrays have one element per run, in ascending order of runs; an
+-- array is NULL if no run has a value for it, and a run without an outcome succeeded.
 -- The fence is (worker, job, run) still in lease: deleted in ascending order, waiting for a transaction that holds it.
 -- A run that is not there any more was settled before (the ledger has it: already) or taken away by a rescue
--- (lost); so is one whose job is gone. One that another transaction ended while we waited is moving: what became of it is
--- told to a new statement.
+-- (lost); so is one whose job is gone. One that another transaction ended while we waited is moving: only a new statement
+-- sees how it ended.
 -- A cancel request turns retry, snooze and release into cancelled, and its reason is the error's message; a passed
 -- deadline turns them into expired.
 -- Keys that another transaction has locked are left behind: enqueue takes such a key over, and prune sweeps it.
--- With the part noticed for runs that no attempt settles: what hooks are to be told of leaves a notice.
+-- With the part noticed, for runs that no attempt settles, it leaves a notice where a hook has to be called.
 -- The end of a flow's child leaves a wake-up for the flow, that of a flow with open calls one for these.
 with clock as materialized (
   select coalesce(%(now)s::timestamptz, statement_timestamp()) as now
