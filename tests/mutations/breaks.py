@@ -301,8 +301,8 @@ BREAKS = (
     Break(
         "a handler's own commit keeps jobs by default, not as told",
         "worker/completion.py",
-        "settle(self._schema, [settlement], retention=self._retention)",
-        "settle(self._schema, [settlement])",
+        "complete_one_or_fail(self._schema, self._run(), retention=self._retention)",
+        "complete_one_or_fail(self._schema, self._run(), retention=type(self._retention)())",
         (_DEFAULTS + "test_finished_jobs_are_kept_for_as_long_as_the_worker_was_told",),
     ),
     Break(
@@ -489,9 +489,9 @@ BREAKS = (
     ),
     Break(
         "a handler's own commit is not fenced",
-        "worker/completion.py",
-        '        if answers[0].answer != "settled":\n            raise self._lost("commit")',
-        "        pass",
+        "storage/completions.py",
+        "else (select '{_REFUSAL}, noticed at ' || now from clock)::int::text",
+        "else 'settled'",
         (_LEASES + "test_a_handlers_transaction_is_rolled_back_when_its_run_was_taken_away",),
     ),
     # What callers write, and what they read

@@ -20,6 +20,7 @@ from holdfast.postgres.borrowed import run_on_blocking
 from holdfast.postgres.conversation import Conversation
 from holdfast.postgres.statement import Statement
 from holdfast.storage import chores, job_lookup, jobs, notices, operators, runs, unserved, workers
+from holdfast.storage.completions import RunToComplete, complete_one
 from holdfast.storage.session import plan_as_written
 from storage.backlog import MILLION, NOW, fill
 from storage.query_plans import Plan, Statistics, explained
@@ -63,6 +64,12 @@ READY = tuple(f"ready_{segment}_pkey" for segment in SEGMENTS)
 READY_DEADLINE = tuple(f"ready_{segment}_deadline_at_idx" for segment in SEGMENTS)
 LEASED = 3 * MILLION + 50  # a job of worker 1
 NO = Failure("no")
+
+
+def completed(run: int, *, is_plain: bool) -> Statement[runs.Answer]:
+    """Of the run that has the same number as its job."""
+    one = RunToComplete(1, run, run, CompleteJob(None, None), is_plain)
+    return complete_one(SCHEMA, one, retention=Retention(), now=NOW)
 
 
 def settlement(transition: Any, n: int = 0) -> runs.Settlement:
@@ -123,6 +130,18 @@ GUARDS = {
             retention=Retention(),
             now=NOW,
         ),
+        120, "lease_pkey", "ledger_pkey",
+    ),
+    "complete one": guard(
+        completed(LEASED, is_plain=False),
+        120, "lease_pkey",
+    ),
+    "complete one whose lease says that it is plain": guard(
+        completed(LEASED, is_plain=True),
+        120, "lease_pkey",
+    ),
+    "complete one again": guard(
+        completed(ENDED + 1, is_plain=True),
         120, "lease_pkey", "ledger_pkey",
     ),
     "save": guard(runs.save(SCHEMA, [runs.Saving(1, LEASED, LEASED, "1")], now=NOW), 120, "lease_pkey"),

@@ -14,6 +14,7 @@ from holdfast.postgres.migrations.runner import migrate
 from holdfast.postgres.schema import Schema
 from holdfast.postgres.statement import Statement, StatementFile
 from holdfast.storage.migrations import packaged
+from holdfast.storage.statements import with_parts
 from storage.every_statement import KNOWN, NAMES
 from support.databases import a_copy
 
@@ -35,7 +36,13 @@ def connection(server_dsn: str, template: str) -> Iterator[psycopg.Connection[An
 def filled(file: StatementFile[Any]) -> StatementFile[Any]:
     """With the literals that the planner must know."""
     taken = "taken_2 as (delete from {schema}.ready_2 where ctid = any(array(select place from picked)))"
-    return file.filled(segments=", ".join(map(str, SEGMENTS)), segment="2", taken=taken)
+    return file.filled(
+        segments=", ".join(map(str, SEGMENTS)),
+        segment="2",
+        taken=taken,
+        forgotten=with_parts("{part freed_and_forgotten jobs=forgettable}, "),
+        otherwise=with_parts("{part unsettled_one}"),
+    )
 
 
 _QUOTED = re.compile(r"\$(\w*)\$.*?\$\1\$", re.DOTALL)  # the body of a DO: sent as one statement

@@ -24,6 +24,7 @@ from holdfast.postgres.session_settings import SessionSettings
 from holdfast.postgres.statement import Statement
 from holdfast.postgres.statement_retries import Tries
 from holdfast.postgres.translate import translated
+from holdfast.postgres.whole_transaction import WholeTransaction
 
 T = TypeVar("T")
 
@@ -132,6 +133,10 @@ class Database:
                 raise failed
             with translated("commit"):
                 await pool.send(connection, b"commit")
+
+    def whole_transaction(self) -> WholeTransaction:
+        """One around code that we do not know, which must neither commit nor roll back."""
+        return WholeTransaction(self._opened, self._session)
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[psycopg.AsyncConnection[TupleRow]]:

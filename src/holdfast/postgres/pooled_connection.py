@@ -2,6 +2,7 @@
 
 import random
 from dataclasses import dataclass
+from itertools import count
 from time import monotonic
 from typing import Protocol
 
@@ -54,6 +55,41 @@ class PooledConnection(psycopg.AsyncConnection[TupleRow]):
         self.life = Life.begin(settings)
         self.probe = SocketProbe(self)
         self.raw = psycopg.AsyncRawCursor(self)
+        self._numbers = count(1)
+        self._rows_and_cursors = self.row_factory, self.cursor_factory
+
+    # For the following psycopg has no public words: docs/explanation/connection-pool.md says why we lean on
+    # these.
+
+    def new_name(self) -> bytes:
+        """For a statement that is about to be prepared: one that this session has never had."""
+        return b"holdfast_%d" % next(self._numbers)
+
+    def prepared_as(self, text: bytes) -> bytes | None:
+        """The name under which this session has a statement that we have prepared ourselves."""
+        names, key = self._prepared._names, (text, ())  # noqa: SLF001
+        if (name := names.get(key)) is not None:
+            names.move_to_end(key)
+        return name
+
+    def note_prepared(self, text: bytes, name: bytes) -> None:
+        """In psycopg's own record: psycopg drops all statements of a session at once, as after a rollback,
+        and single ones when they are many, and forgets ours with them.
+        """
+        self._prepared._names[text, ()] = name  # noqa: SLF001
+
+    def enter_block(self) -> None:
+        """From now on, psycopg refuses `commit()` and `rollback()`: as inside of its own `transaction()`."""
+        self._num_transactions = 1
+
+    def leave_block(self) -> bool:
+        """Whether the block is alone: no `transaction()` inside of it is still open. A row factory that was
+        set in the block must not be there for the next one.
+        """
+        is_alone = self._num_transactions == 1
+        self._num_transactions = 0
+        self.row_factory, self.cursor_factory = self._rows_and_cursors
+        return is_alone
 
     def __del__(self, *_: object) -> None:
         """Silent: psycopg warns of one that was never closed, but a pool's may end with its program."""

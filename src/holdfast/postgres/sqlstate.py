@@ -31,6 +31,12 @@ NO_TRANSACTION = "25P01"
 NO_SAVEPOINT = "3B001"
 """There is no savepoint of that name: its transaction was ended, and another was begun."""
 
+NOT_PREPARED = "26000"
+"""There is no prepared statement of that name in this session."""
+
+INVALID_TEXT = "22P02"
+"""A text is not a value of the type that it is cast to."""
+
 
 class Meaning(Enum):
     TRANSIENT = auto()

@@ -5,19 +5,19 @@ and silent servers. In between only the thread uses it, through psycopg's blocki
 """
 
 import asyncio
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
-from contextlib import AbstractAsyncContextManager, contextmanager
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import psycopg
 from psycopg.rows import TupleRow
 
 from holdfast.errors import DatabaseClosed, InvalidInput
-from holdfast.postgres.database import Database, Transaction
+from holdfast.postgres.database import Database
 from holdfast.postgres.pooled_connection import PooledConnection
+from holdfast.postgres.statement import Statement
+from holdfast.postgres.whole_transaction import WholeTransaction
 
 T = TypeVar("T")
 
@@ -32,28 +32,22 @@ class BlockingFace(psycopg.Connection[TupleRow]):
     """
 
     def __init__(self, awaited: PooledConnection) -> None:
-        super().__init__(awaited.pgconn)
-        # Both prepare statements in one session, and must not give a name twice. psycopg has no public word
-        # for it; docs/explanation/connection-pool.md says why we lean on this one.
+        libpq = awaited.pgconn
+        self._awaited = awaited
+        self._handlers = libpq.notice_handler, libpq.notify_handler
+        super().__init__(libpq)
+        # Both prepare statements in one session, and must not give a name twice; both are in one block.
+        # psycopg has no public words for it; docs/explanation/connection-pool.md says why we lean on these.
         self._prepared = awaited._prepared  # noqa: SLF001
+        self._num_transactions = awaited._num_transactions  # noqa: SLF001
 
     def __del__(self, *_: object) -> None:
         """Silent: it may be forgotten while its socket is open, which is the pool's."""
 
-    @classmethod
-    @contextmanager
-    def over(cls, awaited: PooledConnection) -> "Iterator[BlockingFace]":
-        libpq = awaited.pgconn
-        handlers = libpq.notice_handler, libpq.notify_handler
-        try:
-            yield cls(awaited)
-        finally:
-            libpq.notice_handler, libpq.notify_handler = handlers
-
-
-@dataclass(frozen=True, slots=True)
-class ThreadTransaction:
-    connection: BlockingFace
+    def leave(self) -> None:
+        """The thread uses it no more."""
+        self.pgconn.notice_handler, self.pgconn.notify_handler = self._handlers
+        self._awaited._num_transactions = self._num_transactions  # noqa: SLF001  # see above
 
 
 class ThreadTransactions:
@@ -63,30 +57,38 @@ class ThreadTransactions:
         self._database = database
         self._loop = asyncio.get_running_loop()
 
-    @contextmanager
-    def transaction(self) -> Iterator[ThreadTransaction]:
-        """As `Database.transaction`."""
+    def transaction(self) -> "ThreadTransaction":
+        """As `Database.whole_transaction`."""
         if _running_loop() is self._loop:
             raise InvalidInput("in a coroutine write `async with`: a plain `with` would stop its event loop")
-        block = self._database.transaction()
-        begun = self._begin(block)
-        try:
-            with BlockingFace.over(begun.connection) as connection:
-                yield ThreadTransaction(connection)
-        except BaseException as error:
-            self._on_loop(_ended(block, error))
-            raise
-        self._on_loop(_ended(block, None))
+        return ThreadTransaction(self._database.whole_transaction(), self._loop)
 
-    def _begin(self, block: AbstractAsyncContextManager[Transaction]) -> Transaction:
-        beginning = self._submit(block.__aenter__())
+
+class ThreadTransaction:
+    """`begin`, then once `commit` or `roll_back`."""
+
+    def __init__(self, whole: WholeTransaction, loop: asyncio.AbstractEventLoop) -> None:
+        self._whole = whole
+        self._loop = loop
+
+    def begin(self) -> BlockingFace:
+        beginning = self._submit(self._whole.begin())
         try:
-            return self._result(beginning)
+            self._face = BlockingFace(self._result(beginning))
         except BaseException:
             # A thread that leaves here has no transaction: one that is begun all the same is rolled back.
             if not beginning.cancel() and not beginning.cancelled() and not beginning.exception():
-                self._submit(_ended(block, DatabaseClosed(_CLOSED)))
+                self._submit(self._whole.roll_back(DatabaseClosed(_CLOSED)))
             raise
+        return self._face
+
+    def commit(self, last: Statement[object]) -> None:
+        self._face.leave()
+        self._on_loop(self._whole.commit(last))
+
+    def roll_back(self, error: BaseException) -> None:
+        self._face.leave()
+        self._on_loop(self._whole.roll_back(error))
 
     def _on_loop(self, work: Coroutine[Any, Any, T]) -> T:
         return self._result(self._submit(work))
@@ -110,19 +112,6 @@ class ThreadTransactions:
                     raise
                 if not self._loop.is_running():
                     raise DatabaseClosed(_CLOSED) from None
-
-
-async def _ended(block: AbstractAsyncContextManager[Transaction], error: BaseException | None) -> None:
-    """What the thread raised is its own: here it only says that nothing is to be committed."""
-    if error is None:
-        await block.__aexit__(None, None, None)
-        return
-    raised = RuntimeError("the thread's block has ended with an error")
-    try:
-        await block.__aexit__(RuntimeError, raised, None)
-    except RuntimeError as same:
-        if same is not raised:
-            raise
 
 
 def _running_loop() -> asyncio.AbstractEventLoop | None:

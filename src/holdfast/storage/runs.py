@@ -53,6 +53,7 @@ class ClaimRow(LightValue, frozen=True):
     state: str | None
     origin: str | None = None
     picked: int | None = None
+    is_plain: bool | None = None
 
     @property
     def timeout_at(self) -> datetime:

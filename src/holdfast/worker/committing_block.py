@@ -19,7 +19,6 @@ from holdfast.errors import WrongConnection
 from holdfast.postgres.borrowed import kept_whole, kept_whole_blocking
 from holdfast.postgres.borrowed.kinds import awaited, blocking, closed, described
 from holdfast.postgres.database import Database
-from holdfast.postgres.thread_transactions import ThreadTransactions
 
 _TAKES = "an AsyncSession or AsyncConnection of SQLAlchemy, or a connection of psycopg or asyncpg"
 _TAKES_BLOCKING = "a Session or Connection of SQLAlchemy, a connection of psycopg, or Django's"
@@ -40,26 +39,30 @@ async def committing(
 
 
 @contextmanager
-def committing_blocking(
-    connection: Any, database: ThreadTransactions, last: Callable[[Any], None]
-) -> Iterator[Any]:
-    """The same for a plain function."""
-    with _begun_blocking(connection) if connection is not None else _ours_blocking(database) as begun:
+def committing_blocking(connection: Any, last: Callable[[Any], None]) -> Iterator[Any]:
+    """The same for a plain function, on a connection that it passes."""
+    with _begun_blocking(connection) as begun:
         with kept_whole_blocking(begun), _open_block():
             yield begun
         last(begun)
 
 
-class _Block:
+class OpenBlock:
     """Seen by tasks and threads that are started inside the block as well, and closed for all at once."""
 
-    __slots__ = ("is_open",)
+    __slots__ = ("_before", "is_open")
 
     def __init__(self) -> None:
+        self._before = _block.get()
         self.is_open = True
+        _block.set(self)
+
+    def close(self) -> None:
+        self.is_open = False
+        _block.set(self._before)
 
 
-_block: ContextVar[_Block | None] = ContextVar("holdfast_committing_block", default=None)
+_block: ContextVar[OpenBlock | None] = ContextVar("holdfast_committing_block", default=None)
 
 
 def is_inside_committing_block() -> bool:
@@ -70,13 +73,11 @@ def is_inside_committing_block() -> bool:
 
 @contextmanager
 def _open_block() -> Iterator[None]:
-    before, block = _block.get(), _Block()
-    _block.set(block)
+    block = OpenBlock()
     try:
         yield
     finally:
-        block.is_open = False
-        _block.set(before)
+        block.close()
 
 
 @asynccontextmanager
@@ -84,12 +85,6 @@ async def _ours(database: Database) -> AsyncIterator[Any]:
     async with database.transaction() as transaction:
         with _left_as_it_was(transaction.connection):
             yield transaction.connection
-
-
-@contextmanager
-def _ours_blocking(database: ThreadTransactions) -> Iterator[Any]:
-    with database.transaction() as transaction:
-        yield transaction.connection
 
 
 @contextmanager

@@ -1,22 +1,29 @@
 """`ctx.transaction()`: the handler's writes, its follow-up jobs and the job's completion in one commit."""
 
 from collections.abc import Iterator
-from contextlib import AsyncExitStack, ExitStack, contextmanager, suppress
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager, suppress
 from types import TracebackType
 from typing import Any
 
 from holdfast.domain.retention import Retention
 from holdfast.domain.transition import CompleteJob
-from holdfast.errors import InvalidInput, LeaseLost
+from holdfast.errors import DatabaseError, InvalidInput, LeaseLost
 from holdfast.postgres.borrowed import run_on, run_on_blocking
 from holdfast.postgres.borrowed.outage import is_outage_of
 from holdfast.postgres.database import Database
 from holdfast.postgres.schema import Schema
 from holdfast.postgres.statement import Statement
 from holdfast.postgres.thread_transactions import ThreadTransactions
-from holdfast.storage.runs import Settled, Settlement, settle
+from holdfast.storage.completions import (
+    RunToComplete,
+    complete_one,
+    complete_one_or_fail,
+    is_refused,
+)
+from holdfast.storage.runs import Answer
 from holdfast.worker.claimed_run import ClaimedRun, CommittedEnd, Stop
 from holdfast.worker.committing_block import committing, committing_blocking
+from holdfast.worker.own_block import OwnBlock, OwnBlockingBlock
 
 NO_RESULT = "completed_in_transaction"
 
@@ -28,15 +35,6 @@ def mark_outage(error: BaseException) -> None:
     if is_outage_of(error):
         with suppress(AttributeError):
             error.holdfast_outage = True  # type: ignore[attr-defined]  # read by attempt_outcome
-
-
-@contextmanager
-def _outages_marked() -> Iterator[None]:
-    try:
-        yield
-    except Exception as error:
-        mark_outage(error)
-        raise
 
 
 class Completion:
@@ -60,55 +58,73 @@ class Completion:
         self._blocking = blocking
         self._schema = schema
         self._retention = retention
-        self._async_stack = AsyncExitStack()
-        self._stack = ExitStack()
+        self._async_block: AbstractAsyncContextManager[Any, bool | None] | None = None
+        self._block: AbstractContextManager[Any, bool | None] | None = None
 
     async def __aenter__(self) -> Any:
-        async with AsyncExitStack() as stack:
-            stack.enter_context(self._alone())
-            block = committing(self._connection, self._database, self._complete)
-            with _outages_marked():
-                connection = await stack.enter_async_context(block)
-            self._async_stack = stack.pop_all()
-        return connection
+        with self._beginning():
+            self._async_block = self._made()
+            return await self._async_block.__aenter__()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if error is not None:
-            await self._async_stack.__aexit__(kind, error, trace)
-            return
-        with self._completing():
-            await self._async_stack.aclose()
-
-    async def _complete(self, connection: object) -> None:
-        self._check("commit")
-        self._judge(await run_on(connection, self._statement()))
+        assert self._async_block is not None, "entered before"  # noqa: S101  # by the language
+        try:
+            if error is not None:
+                await self._async_block.__aexit__(kind, error, trace)
+                return
+            with self._completing():
+                await self._async_block.__aexit__(None, None, None)
+        finally:
+            self._claimed.is_in_transaction = False
 
     def __enter__(self) -> Any:
-        with ExitStack() as stack:
-            stack.enter_context(self._alone())
-            block = committing_blocking(self._connection, self._blocking, self._complete_blocking)
-            with _outages_marked():
-                connection = stack.enter_context(block)
-            self._stack = stack.pop_all()
-        return connection
+        with self._beginning():
+            self._block = self._made_blocking()
+            return self._block.__enter__()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if error is not None:
-            self._stack.__exit__(kind, error, trace)
-            return
-        with self._completing():
-            self._stack.close()
+        assert self._block is not None, "entered before"  # noqa: S101  # by the language
+        try:
+            if error is not None:
+                self._block.__exit__(kind, error, trace)
+                return
+            with self._completing():
+                self._block.__exit__(None, None, None)
+        finally:
+            self._claimed.is_in_transaction = False
+
+    def _made(self) -> AbstractAsyncContextManager[Any, bool | None]:
+        if self._connection is None:
+            return OwnBlock(self._database.whole_transaction(), self._last)
+        return committing(self._connection, self._database, self._complete)
+
+    def _made_blocking(self) -> AbstractContextManager[Any, bool | None]:
+        if self._connection is None:
+            return OwnBlockingBlock(self._blocking.transaction(), self._last)
+        return committing_blocking(self._connection, self._complete_blocking)
+
+    async def _complete(self, connection: object) -> None:
+        self._check("commit")
+        self._judge(
+            await run_on(connection, complete_one(self._schema, self._run(), retention=self._retention))
+        )
 
     def _complete_blocking(self, connection: object) -> None:
         self._check("commit")
-        self._judge(run_on_blocking(connection, self._statement()))
+        self._judge(
+            run_on_blocking(connection, complete_one(self._schema, self._run(), retention=self._retention))
+        )
+
+    def _last(self) -> Statement[Answer]:
+        self._check("commit")
+        return complete_one_or_fail(self._schema, self._run(), retention=self._retention)
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
+    def _beginning(self) -> Iterator[None]:
         """One block at a time: a block inside another would complete the job, and the fence would then refuse
         the writes of the outer one.
         """
@@ -120,8 +136,10 @@ class Completion:
         self._claimed.is_in_transaction = True
         try:
             yield
-        finally:
+        except BaseException as error:
             self._claimed.is_in_transaction = False
+            mark_outage(error)
+            raise
 
     @contextmanager
     def _completing(self) -> Iterator[None]:
@@ -129,10 +147,12 @@ class Completion:
         claimed = self._claimed
         claimed.is_completing = True
         try:
-            with _outages_marked():
-                yield
-        except BaseException:
+            yield
+        except BaseException as error:
             claimed.is_completing = False
+            if isinstance(error, DatabaseError) and is_refused(error):
+                raise self._lost("commit") from error
+            mark_outage(error)
             raise
         claimed.committed = CommittedEnd("succeeded", None if claimed.result is None else claimed.result.flag)
 
@@ -142,17 +162,17 @@ class Completion:
         if self._claimed.committed is not None:
             raise InvalidInput("this job is completed already: ctx.transaction() can be used once in a run")
 
-    def _judge(self, answers: list[Settled]) -> None:
-        if answers[0].answer != "settled":
+    def _judge(self, answers: list[Answer]) -> None:
+        if answers != ["settled"]:
             raise self._lost("commit")
 
     def _lost(self, doing: str) -> LeaseLost:
         return LeaseLost(job=self._claimed.job, run=self._claimed.run, doing=doing)
 
-    def _statement(self) -> Statement[Settled]:
+    def _run(self) -> RunToComplete:
         claimed, own = self._claimed, self._claimed.result
         # What the handler returns comes after this commit and cannot be kept: the flag says so, unless
         # ctx.complete_with() has named a result.
         complete = CompleteJob(None, NO_RESULT) if own is None else CompleteJob(own.result, own.flag)
-        settlement = Settlement(claimed.worker, claimed.job, claimed.run, complete)
-        return settle(self._schema, [settlement], retention=self._retention)
+        is_plain = claimed.row.is_plain is True
+        return RunToComplete(claimed.worker, claimed.job, claimed.run, complete, is_plain)

@@ -67,7 +67,7 @@ select ring.version, case when ring.closed_until > clock.now then ring.closed en
        b.started_at, date_part('epoch', b.timeout_at - b.started_at) as lasting, b.created_at, b.deadline_at, b.tags,
        case when (select is_any from states)
             then (select s.state::text from {schema}.saved s where s.job = b.job) end as state,
-       b.origin::text, cardinality((select jobs from listed)) as picked
+       b.origin::text, cardinality((select jobs from listed)) as picked, b.is_plain
   from clock, (select version, closed, closed_until from {schema}.ring order by version desc limit 1) ring
   left join begun b on true
  order by b.priority, b.job
