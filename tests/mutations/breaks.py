@@ -451,7 +451,7 @@ BREAKS = (
     Break(
         "a worker takes all of its slots at once",
         "worker/slots.py",
-        "        return min(self.free(queue), most, (self._limits[queue] + 1) // 2)",
+        "        return min(self.free(queue), most, (self._for_now[queue] + 1) // 2)",
         "        return most",
         ("worker/test_fetcher.py", "acceptance/test_signals.py"),
     ),
@@ -526,6 +526,25 @@ BREAKS = (
         "    return _encodable(_TREACHEROUS.sub(",
         '    return _encodable(re.compile(r"(?!)").sub(',
         ("worker/test_log_lines.py::test_no_message_passes_for_a_line_of_the_log",),
+    ),
+    Break(
+        "jobs that take their time are claimed beyond the standard number",
+        "worker/slots.py",
+        "have_ended = queue in self._was_full and ",
+        "have_ended = ",
+        (
+            (
+                "worker/test_slots.py::"
+                "test_jobs_that_take_their_time_are_claimed_up_to_the_number_and_no_further"
+            ),
+        ),
+    ),
+    Break(
+        "a number of slots that was set is exceeded",
+        "worker/slots.py",
+        "        if queue in self._elastic:",
+        "        if queue:",
+        ("worker/test_slots.py::test_a_number_that_was_set_holds_whatever_jobs_do",),
     ),
     Break(
         "lines that wait to be written are lost when a worker ends",

@@ -5,7 +5,12 @@ from difflib import get_close_matches
 
 from holdfast.errors import InvalidInput
 
-SLOTS = 100
+
+class DefaultSlots(int):
+    """A number of slots that nobody has set. `Slots` may go beyond it for jobs that end at once."""
+
+
+SLOTS = DefaultSlots(100)
 """How many jobs of a queue run at once in a worker, unless it is set."""
 
 QueuesAsked = Mapping[str, int] | Iterable[str]

@@ -36,7 +36,7 @@ from holdfast.worker.processes.cores import cores
 from holdfast.worker.processes.places import Places
 from holdfast.worker.service import Service
 from holdfast.worker.settler import Settler
-from holdfast.worker.slots import Slots
+from holdfast.worker.slots import Slots, elastic_queues
 from holdfast.worker.stopping import Stopping
 from holdfast.worker.stray_threads import StrayThreads
 from holdfast.worker.unserved_at_start import UnservedAtStart
@@ -122,14 +122,15 @@ class ServiceWiring:
                 if LEADER in names:
                     leader.wake(Channel.DUE)
 
-        slots = Slots(self._options.queues, slot_freed)
+        queues = self._options.queues
+        slots = Slots(queues, slot_freed, elastic_queues(queues, self._kinds))
         places = Places(self._options.children or cores(), place_freed)
         async with opened_callers(
             connections,
             LeasePostponer(calm, self._schema, watch_from_now),
             places,
             self._extension,
-            slots=sum(self._options.queues.values()),
+            slots=sum(queues.values()),
             patience=lambda: self._stopping.patience,
         ) as callers:
             attempts = Attempts(

@@ -1,11 +1,39 @@
 """How many more jobs of each queue may run here."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+
+from holdfast.worker.job_kind import Kinds
+from holdfast.worker.queue_choice import DefaultSlots
+
+# How far the slots of an elastic queue go beyond their number, and which part of them may be in use by jobs
+# that have not ended at once.
+_STRETCH = 5
+_FEW = 10
+
+
+def elastic_queues(queues: Mapping[str, int], kinds: Kinds) -> frozenset[str]:
+    """Those whose slots nobody has set, unless a job may need a thread: a job that is claimed begins, and
+    there are as many threads as slots.
+    """
+    if any(kind.style not in ("coroutine", "process") for kind in kinds.values()):
+        return frozenset()
+    return frozenset(queue for queue, slots in queues.items() if isinstance(slots, DefaultSlots))
 
 
 class Slots:
-    def __init__(self, limits: Mapping[str, int], on_free: Callable[[], None]) -> None:
+    """A claim of one job costs nearly as much as a claim of many, so jobs that end at once are claimed
+    many at a time. The slots of an `elastic` queue double with each full claim, up to five times their
+    number, as long as nearly all jobs of the claims before have ended when it is answered. When they have
+    not, their number holds again: jobs that take their time are left to other workers.
+    """
+
+    def __init__(
+        self, limits: Mapping[str, int], on_free: Callable[[], None], elastic: Collection[str] = ()
+    ) -> None:
         self._limits = dict(limits)
+        self._elastic = frozenset(elastic)
+        self._for_now = dict(limits)
+        self._was_full: set[str] = set()
         self._used = dict.fromkeys(limits, 0)
         self._on_free = on_free
 
@@ -22,17 +50,32 @@ class Slots:
         return sum(self._used.values())
 
     def free(self, queue: str) -> int:
-        return self._limits[queue] - self._used[queue]
+        """Negative when more run than the queue's number, which holds again."""
+        return self._for_now[queue] - self._used[queue]
 
     def share(self, queue: str, most: int) -> int:
         """How many to claim at once: never more than half of all slots, so that one half runs while the other
         is claimed and settled.
         """
-        return min(self.free(queue), most, (self._limits[queue] + 1) // 2)
+        return min(self.free(queue), most, (self._for_now[queue] + 1) // 2)
 
-    def take(self, queue: str, number: int) -> None:
+    def take(self, queue: str, number: int, *, is_full: bool = False) -> None:
+        """The jobs of a claim. `is_full` says that it got as many as it asked for."""
+        if queue in self._elastic:
+            self._stretch(queue, is_full=is_full)
         self._used[queue] += number
 
     def give_back(self, queue: str) -> None:
         self._used[queue] -= 1
         self._on_free()
+
+    def _stretch(self, queue: str, *, is_full: bool) -> None:
+        """Judged by the jobs of the claim before, if that was a full one: it says nothing otherwise."""
+        limit = self._limits[queue]
+        have_ended = queue in self._was_full and self._used[queue] <= limit // _FEW
+        wider = min(self._for_now[queue] * 2, limit * _STRETCH)
+        self._for_now[queue] = wider if is_full and have_ended else limit
+        if is_full:
+            self._was_full.add(queue)
+        else:
+            self._was_full.discard(queue)
