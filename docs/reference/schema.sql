@@ -95,6 +95,25 @@ begin
 end
 $$;
 
+CREATE TABLE holdfast.audit (
+    id bigint NOT NULL,
+    at timestamp with time zone NOT NULL,
+    action text NOT NULL,
+    by text NOT NULL,
+    target text NOT NULL,
+    reason text,
+    counts jsonb NOT NULL
+);
+
+ALTER TABLE holdfast.audit ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME holdfast.audit_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
 CREATE TABLE holdfast.checkpoint (
     job bigint NOT NULL,
     child bigint,
@@ -646,6 +665,9 @@ ALTER TABLE ONLY holdfast.ready ATTACH PARTITION holdfast.ready_3 FOR VALUES IN 
 
 ALTER TABLE ONLY holdfast.ready ATTACH PARTITION holdfast.ready_parked FOR VALUES IN ('9');
 
+ALTER TABLE ONLY holdfast.audit
+    ADD CONSTRAINT audit_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY holdfast.checkpoint
     ADD CONSTRAINT checkpoint_pkey PRIMARY KEY (job, name);
 
@@ -735,6 +757,8 @@ ALTER TABLE ONLY holdfast.wakeup
 
 ALTER TABLE ONLY holdfast.worker
     ADD CONSTRAINT worker_pkey PRIMARY KEY (id);
+
+CREATE INDEX audit_at ON holdfast.audit USING btree (at);
 
 CREATE INDEX checkpoint_child ON holdfast.checkpoint USING btree (child) WHERE ((child IS NOT NULL) AND (NOT is_done));
 

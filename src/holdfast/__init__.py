@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from holdfast.app import App
     from holdfast.codec.secrets import Secret
-    from holdfast.dead_letter_operators import DeadJob
     from holdfast.domain.retention import Retention
     from holdfast.domain.retry import Retry, exponential, polynomial
     from holdfast.flows.events import Event
@@ -35,7 +34,6 @@ __all__ = [
     "Call",
     "Cancel",
     "Context",
-    "DeadJob",
     "Done",
     "Event",
     "Fail",
@@ -78,7 +76,6 @@ _HOMES = {
     "holdfast.flows.records": ("FlowRecord", "FlowRun", "FlowStep", "FlowSummary"),
     "holdfast.handle": ("Handle", "JobStatus"),
     "holdfast.job": ("Call", "Job"),
-    "holdfast.dead_letter_operators": ("DeadJob",),
     "holdfast.queue_operators": ("QueueStatus",),
     "holdfast.postgres.options": ("PoolOptions",),
     "holdfast.schedules.scopes": ("Scope",),

@@ -2,13 +2,11 @@
 
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from functools import partial
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from holdfast.app_connections import AppConnections
 from holdfast.background_worker import worker_running
-from holdfast.dead_letter_operators import DeadLetterOperators
 from holdfast.decorators import Decorators
 from holdfast.domain.duration import Length
 from holdfast.domain.job import check_ids
@@ -21,8 +19,6 @@ from holdfast.handle import Handle
 from holdfast.insights.jobs import Jobs
 from holdfast.job import Call, Job
 from holdfast.job_writer import JobWriter
-from holdfast.postgres.borrowed import run_on, run_on_blocking
-from holdfast.postgres.conversation import Conversation, hold, hold_blocking
 from holdfast.postgres.options import PoolOptions
 from holdfast.postgres.statement import Statement
 from holdfast.producer.ambient_connection import AmbientConnection, no_ambient_connection
@@ -38,9 +34,7 @@ from holdfast.settings import (
     read_target,
 )
 from holdfast.stop_signals import stopping_a_program
-from holdfast.storage.operators import cancel
 from holdfast.telemetry.events import Reader
-from holdfast.worker.cancel_log import log_cancelled
 from holdfast.worker.job_kind import ErrorHook, Hook, Hooks
 from holdfast.worker.options import WorkerOptions
 from holdfast.worker.queue_choice import QueuesAsked
@@ -103,8 +97,7 @@ class App(Decorators):
             self._connections,
             lambda: {*self.slots, *(kind.policy.queue for kind in self.declared_kinds.values())},
         )
-        self.jobs = Jobs(self.schema, self._connections)
-        self.dead = DeadLetterOperators(self.schema, self._connections)
+        self.jobs = Jobs(self.schema, self._connections, lambda: self._worker_maker.keeping)
         self.schedules = Schedules(self.schema, self._connections, self._job_writer.check_own)
 
     async def enqueue_many(self, calls: Iterable[Call[Any]], *, conn: object = None) -> list[Handle[Any]]:
@@ -138,35 +131,6 @@ class App(Decorators):
     def run_sync(self, statement: Statement[T]) -> list[T]:
         """The same, blocking."""
         return self._connections.opened_blocking().database.run(statement)
-
-    def _cancelling(self, jobs: Sequence[int], reason: str) -> Conversation[dict[int, str]]:
-        return cancel(
-            self.schema,
-            jobs,
-            retention=self._worker_maker.keeping,
-            reason=reason,
-            on_ended=partial(log_cancelled, reason),
-        )
-
-    async def cancel(
-        self, jobs: Sequence[int], *, reason: str = "cancelled on request", conn: object = None
-    ) -> dict[int, str]:
-        """End waiting jobs, ask running ones to end. For each: cancelled, requested, final, unknown, busy."""
-        conn = self._connections.chosen(conn)
-        asked = self._cancelling(jobs, reason)
-        if conn is not None:
-            return await hold(asked, lambda statement: run_on(conn, statement))
-        return await hold(asked, (await self._connections.opened()).database.run)
-
-    def cancel_sync(
-        self, jobs: Sequence[int], *, reason: str = "cancelled on request", conn: object = None
-    ) -> dict[int, str]:
-        """The same, blocking."""
-        conn = self._connections.chosen(conn)
-        asked = self._cancelling(jobs, reason)
-        if conn is not None:
-            return hold_blocking(asked, lambda statement: run_on_blocking(conn, statement))
-        return hold_blocking(asked, self._connections.opened_blocking().database.run)
 
     def event(self, name: str, type: type[T]) -> Event[T]:  # noqa: A002  # what it is
         """An event whose payloads are of one type: `await event.emit(key, value)` refuses another one, and

@@ -101,10 +101,10 @@ class Handle(LightValue, Generic[R], frozen=True, gc=True):
 
     async def cancel(self, reason: str = "cancelled on request", *, conn: object = None) -> str:
         """End the job if it waits, ask it to end if it runs: cancelled, requested, final, unknown or busy."""
-        return (await self._app.cancel([self.id], reason=reason, conn=conn))[self.id]
+        return (await self._app.jobs.cancel(self.id, reason=reason, conn=conn))[self.id]
 
     def cancel_sync(self, reason: str = "cancelled on request", *, conn: object = None) -> str:
-        return self._app.cancel_sync([self.id], reason=reason, conn=conn)[self.id]
+        return self._app.jobs.cancel_sync(self.id, reason=reason, conn=conn)[self.id]
 
     def _question(self) -> Statement[Found]:
         return find(self._app.schema, self.id)

@@ -162,7 +162,7 @@ async def test_a_waiting_job_is_cancelled_at_once_and_never_runs(dsn: str, books
             runs += 1
 
         ready, later = await count.enqueue(), await count.using(delay="1h").enqueue()
-        assert await app.cancel([ready.id, later.id]) == {ready.id: "cancelled", later.id: "cancelled"}
+        assert await app.jobs.cancel([ready.id, later.id]) == {ready.id: "cancelled", later.id: "cancelled"}
         last = await count.enqueue()
         async with working(app):
             await last.result("10s")

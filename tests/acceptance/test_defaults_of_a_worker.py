@@ -120,7 +120,7 @@ async def test_cancelled_jobs_are_kept_for_as_long_as_the_app_or_its_worker_was_
         if not is_told:
             async with app.worker(options=WorkerOptions(retention=ours)):
                 pass
-        await app.cancel([(await work.enqueue()).id])
+        await app.jobs.cancel([(await work.enqueue()).id])
         await app.flows.cancel((await order.enqueue()).id)
         assert books.run(KEPT) == [("cancelled", 3 * HOUR), ("cancelled", 3 * HOUR)]
 

@@ -117,7 +117,7 @@ async def test_what_expires_or_is_cancelled_while_it_waits_is_told_to_its_own_ho
     late = await later.using(delay="200ms", deadline="250ms").enqueue()
     unwanted = await later.using(delay="1h").enqueue()
     books.run("update holdfast.scheduled set run_at = run_at + interval '1 h' where job = %s", late.id)
-    assert await app.cancel([unwanted.id], reason="changed my mind") == {unwanted.id: "cancelled"}
+    assert await app.jobs.cancel([unwanted.id], reason="changed my mind") == {unwanted.id: "cancelled"}
     async with working(app):
         await until(lambda: len(said) == 2, "hooks are told")
     assert sorted(said) == [
@@ -139,7 +139,7 @@ async def test_a_cancelled_run_is_told_to_its_hook_by_its_own_worker(dsn: str, b
         async with working(app):
             handle = await hang.enqueue()
             await until(lambda: books.leases() == 1, "it runs")
-            await app.cancel([handle.id])
+            await app.jobs.cancel([handle.id])
             await until(lambda: said, "the hook is told")
             assert notices(books) == 0
     assert said == [("on_cancelled", handle.id, "CancelledError")]
@@ -150,7 +150,7 @@ async def test_a_kind_without_hooks_leaves_no_notice(dsn: str, books: Books) -> 
         waiting_job = waiting(app)
         async with working(app):
             handle = await waiting_job.using(delay="1h").enqueue()
-            await app.cancel([handle.id])
+            await app.jobs.cancel([handle.id])
             assert notices(books) == 0
 
 
@@ -224,7 +224,7 @@ async def test_a_damaged_notice_ends_no_worker_and_silences_no_other_hook(
 ) -> None:
     later = waiting(app)
     damaged, sound = await later.enqueue(), await later.enqueue()
-    assert await app.cancel([damaged.id, sound.id]) == {damaged.id: "cancelled", sound.id: "cancelled"}
+    assert await app.jobs.cancel([damaged.id, sound.id]) == {damaged.id: "cancelled", sound.id: "cancelled"}
     books.run(f"update holdfast.notice set {damage} where job = {damaged.id}")
     async with working(app):
         await until(lambda: not notices(books), "every notice is gone")

@@ -53,7 +53,7 @@ def write_inside(mail: Job[[int], None], caller: Caller) -> None:
             handles = app.enqueue_many_sync([mail.call(3), mail.call(4)])
             app.emit_sync("packed:42", "Ann")
             assert handles[0].cancel_sync() == "cancelled"
-            assert app.cancel_sync([handles[1].id]) == {handles[1].id: "cancelled"}
+            assert app.jobs.cancel_sync([handles[1].id]) == {handles[1].id: "cancelled"}
             app.queues.pause_sync("mail")
             assert [schedule.name for schedule in app.schedules.list_sync()] == []
 
@@ -64,7 +64,7 @@ def write_inside(mail: Job[[int], None], caller: Caller) -> None:
             handles = await app.enqueue_many([mail.call(3), mail.call(4)])
             await app.emit("packed:42", "Ann")
             assert await handles[0].cancel() == "cancelled"
-            assert await app.cancel([handles[1].id]) == {handles[1].id: "cancelled"}
+            assert await app.jobs.cancel([handles[1].id]) == {handles[1].id: "cancelled"}
             await app.queues.pause("mail")
             assert [schedule.name for schedule in await app.schedules.list()] == []
 

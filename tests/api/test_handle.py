@@ -374,7 +374,7 @@ async def test_a_running_job_is_asked_to_end(app: App) -> None:
         first, second = await awaiting.enqueue(), await looking.enqueue()
         await asyncio.wait_for(begun.wait(), 60)
         await until(lambda: is_in(second, "running"))
-        assert await app.cancel([first.id, second.id]) == {first.id: "requested", second.id: "requested"}
+        assert await app.jobs.cancel([first.id, second.id]) == {first.id: "requested", second.id: "requested"}
         for handle in (first, second):
             with pytest.raises(JobEnded, match="cancelled"):
                 await handle.result(timeout="60s")

@@ -12,7 +12,7 @@ from holdfast.errors import InvalidInput
 YESTERDAY = datetime.now(UTC) - timedelta(days=1)
 
 REASONS: dict[str, Callable[[Any, Any], object]] = {
-    "app.cancel": lambda app, odd: app.cancel_sync([1], reason=odd),
+    "app.cancel": lambda app, odd: app.jobs.cancel_sync([1], reason=odd),
     "handle.cancel": lambda app, odd: app.handle(1).cancel_sync(odd),
     "flows.cancel": lambda app, odd: app.flows.cancel_sync(1, reason=odd),
     "queues.pause": lambda app, odd: app.queues.pause_sync("q", note=odd),

@@ -1,7 +1,6 @@
 """Verbs that list jobs check their limit, cursor and filters."""
 
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -11,12 +10,10 @@ from holdfast.errors import InvalidInput
 from support.blocking_in_a_loop import both_colours
 
 LISTS: dict[str, Callable[[App], Any]] = {
-    "dead": lambda app: app.dead.list_sync,
     "flows": lambda app: app.flows.list_sync,
     "plans": lambda app: lambda **asked: app.schedules.plans_sync("daily", **asked),
 }
 AWAITED: dict[str, Callable[[App], Any]] = {
-    "dead": lambda app: app.dead.list,
     "flows": lambda app: app.flows.list,
     "plans": lambda app: lambda **asked: app.schedules.plans("daily", **asked),
 }
@@ -36,8 +33,6 @@ async def test_a_list_has_a_limit_from_1_to_10000(name: str, limit: Any, app: Ap
 @pytest.mark.parametrize(
     ("name", "before", "says"),
     [
-        ("dead", 5, "before is 5: give the last DeadJob of the previous page"),
-        ("dead", datetime.now(UTC), "before is .*: give the last DeadJob"),
         ("flows", "5", "'5' is not a job id"),
         ("flows", 2**63, "is not a job id"),
         ("plans", 5, "the time 5 is not a time: use an aware datetime"),
@@ -51,19 +46,10 @@ def test_a_page_begins_before_something_that_such_a_list_can_hold(
         LISTS[name](blocking_app)(before=before)
 
 
-@pytest.mark.parametrize("jobs", [5, "5", None, (n for n in [5]), [5.0], ["5"], [True]])
+@pytest.mark.parametrize("jobs", ["5", None, (n for n in [5]), [5.0], ["5"], [True]])
 def test_jobs_are_named_by_a_list_of_their_ids(jobs: Any, blocking_app: App) -> None:
     """Not by a generator: it would be used up by the first look at it."""
     app = blocking_app
-    for verb in (app.cancel_sync, app.dead.resume_sync, app.dead.retry_sync):
+    for verb in (app.jobs.cancel_sync, app.jobs.resume_sync, app.jobs.retry_sync, app.jobs.delete_sync):
         with pytest.raises(InvalidInput, match=r"is not a job id: give|is not a list of job ids: give"):
             verb(jobs)
-    if jobs is not None:
-        with pytest.raises(InvalidInput, match=r"is not a job id: give|is not a list of job ids: give"):
-            app.dead.purge_sync(jobs)
-
-
-@pytest.mark.parametrize("before", [5, "2026-01-01", datetime(2026, 1, 1)])  # noqa: DTZ001  # its point
-def test_the_dead_are_purged_before_a_moment(before: Any, blocking_app: App) -> None:
-    with pytest.raises(InvalidInput, match=r"the time .*: use an aware datetime"):
-        blocking_app.dead.purge_sync(before=before)

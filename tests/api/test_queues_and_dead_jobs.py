@@ -1,4 +1,4 @@
-"""`app.queues` and `app.dead`: pausing queues, and listing, retrying and deleting dead jobs."""
+"""`app.queues`, and `app.jobs` for dead letters: pausing queues; listing, retrying and deleting dead jobs."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -154,7 +154,7 @@ def test_a_pause_on_the_callers_transaction_is_rolled_back_with_it(blocking_app:
 
 
 @both_colours
-async def test_the_dead_are_listed_resumed_retried_and_purged(
+async def test_the_dead_are_listed_resumed_retried_and_deleted(
     app: App, work: Job[[int], int], observer: Observer
 ) -> None:
     handles = [await work.enqueue(number) for number in (-1, -2, -3)]
@@ -163,25 +163,15 @@ async def test_the_dead_are_listed_resumed_retried_and_purged(
             with pytest.raises(JobEnded, match="too small"):
                 await handle.result("20s")
     first, second, third = (handle.id for handle in handles)
-    dead = await app.dead.list(queue="mail", kind="work")
-    assert {job.id: job.args for job in dead} == {
-        first: {"number": -1},
-        second: {"number": -2},
-        third: {"number": -3},
-    }
-    assert dead[0].error is not None
-    assert dead[0].error["type"] == "ValueError"
-    page = await app.dead.list(limit=2)
-    assert [*page, *app.dead.list_sync(before=page[-1])] == dead
-    assert await app.dead.list(queue="other") == []
-    assert await app.dead.resume([first, 999_999]) == {first: "resumed", 999_999: "unknown"}
-    assert app.dead.retry_sync([second]) == {second: "retried"}
+    dead = (await app.jobs.list("state:failed queue:mail kind:work")).jobs
+    assert [job.id for job in dead] == [third, second, first]
+    assert str(dead[0].error) == "ValueError: too small"
+    assert (await app.jobs.list("state:failed queue:other")).jobs == ()
+    assert await app.jobs.resume([first, 999_999]) == {first: "resumed", 999_999: "unknown"}
+    assert app.jobs.retry_sync([second]) == {second: "retried"}
     assert observer.job(second)["state"] == "ready"
-    assert await app.dead.purge([third]) == 1
-    with pytest.raises(InvalidInput, match="name the dead jobs"):
-        await app.dead.purge()
-    assert app.dead.purge_sync(before=datetime.now(UTC) + timedelta(days=1)) == 0
-    assert await app.dead.list() == []
+    assert await app.jobs.delete(third) == {third: "deleted"}
+    assert (await app.jobs.list("state:failed")).jobs == ()
 
 
 async def test_a_job_that_is_cancelled_while_it_waits_is_logged_where_it_is_cancelled(
@@ -189,12 +179,12 @@ async def test_a_job_that_is_cancelled_while_it_waits_is_logged_where_it_is_canc
 ) -> None:
     caplog.set_level("INFO", "holdfast")
     handles = [await work.using(delay="1h").enqueue(number) for number in range(22)]
-    await app.cancel([handles[0].id, 999_999], reason="out of stock")
+    await app.jobs.cancel([handles[0].id, 999_999], reason="out of stock")
     assert caplog.messages == [
         f'job cancelled while it waited: job={handles[0].id} kind=work queue=mail reason="out of stock"'
     ]
     caplog.clear()
-    await app.cancel([handle.id for handle in handles])
+    await app.jobs.cancel([handle.id for handle in handles])
     assert len(caplog.messages) == 21
     assert caplog.messages[-1] == (
         'more jobs cancelled while they waited: count=1 reason="cancelled on request"'

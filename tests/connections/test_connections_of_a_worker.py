@@ -110,7 +110,7 @@ async def test_a_worker_under_full_load_has_as_many_connections_as_the_pages_say
             waiting = await put(*["wait"] * 5)
             await put(*["awaited", "plain", "trip"] * 20)
             await asyncio.sleep(0.2)
-            await app.cancel(waiting, conn=observer.connection)
+            await app.jobs.cancel(waiting, conn=observer.connection)
         ended = (
             f"select count(*) = {ROUNDS * (5 + 4 * 20)} from holdfast.ledger"  # each trip has a child
             " join holdfast.job on job.id = ledger.job where is_final and job.kind <> 'tick'"

@@ -159,9 +159,9 @@ async def test_a_plain_job_is_not_taken_for_a_flow(app: App, dsn: str) -> None:
         for operators in (app.flows, stranger.flows):
             for verb, instead in (
                 (operators.show, "app.handle({}).status()"),
-                (operators.resume, "app.dead.resume([{}])"),
-                (operators.retry, "app.dead.retry([{}])"),
-                (operators.cancel, "app.cancel([{}])"),
+                (operators.resume, "app.jobs.resume({})"),
+                (operators.retry, "app.jobs.retry({})"),
+                (operators.cancel, "app.jobs.cancel({})"),
             ):
                 with pytest.raises(NotAFlow, match=re.escape(instead.format(handle.id))) as plain:
                     await verb(handle.id)

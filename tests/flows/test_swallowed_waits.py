@@ -70,7 +70,7 @@ async def test_a_flow_whose_wait_was_swallowed_is_parked_and_does_nothing_more(a
     assert '"rest"' in record.error["message"]
     assert "except Exception" in record.error["message"]
     assert [run.outcome for run in record.history] == ["snoozed", "failed"]
-    assert [dead.id for dead in await app.dead.list()] == [handle.id]
+    assert [job.id for job in (await app.jobs.list("state:failed")).jobs] == [handle.id]
     assert set(done) == {"caught"}
 
 

@@ -38,6 +38,7 @@ async def ended(app: App, *jobs: int) -> None:
     await until(all_have_ended)
 
 
+@pytest.mark.requirement("S2.30")
 async def test_every_state_is_found_by_its_filter(app: App, work: Job[..., int], dsn: str) -> None:
     @app.job(queue="mail", retry=Retry(max_attempts=1))
     async def fail() -> None:
@@ -62,7 +63,7 @@ async def test_every_state_is_found_by_its_filter(app: App, work: Job[..., int],
         "cancelled": (await work.using(delay="2h").enqueue(4)).id,
         "expired": (await work.using(queue="other", deadline="1ms").enqueue(5)).id,
     }
-    await app.cancel([jobs["cancelled"]])
+    await app.jobs.cancel([jobs["cancelled"]])
 
     async def every_state() -> bool:
         return {state: [job] for state, job in jobs.items()} == {
@@ -79,7 +80,7 @@ async def test_every_state_is_found_by_its_filter(app: App, work: Job[..., int],
         assert {job.state for job in everything.jobs} == {*jobs} - {"retrying"}
         some = await app.jobs.list("state:ready,failed,running,expired")
         assert set(ids(some)) == {jobs[state] for state in ("ready", "failed", "running", "expired")}
-        await app.cancel([jobs["running"]])
+        await app.jobs.cancel([jobs["running"]])
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute("delete from holdfast.scheduled where job = %s", [jobs["scheduled"]])
     assert ids(await app.jobs.list("state:lost")) == [jobs["scheduled"]]

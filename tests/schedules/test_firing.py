@@ -172,7 +172,7 @@ async def test_a_queued_plan_waits_for_the_earlier_job(
     assert (did.count, books.jobs()) == (0, 1)
     assert did.again_in is not None
     assert did.again_in > 0
-    assert await app.cancel([job]) == {job: "cancelled"}
+    assert await app.jobs.cancel([job]) == {job: "cancelled"}
     books.rows("update holdfast.schedule_scope set next_at = now()")
     assert (await planner.once()).count == 1
 

@@ -11,7 +11,7 @@ from holdfast import App, Context, Retry
 from holdfast.postgres.borrowed import run_on_blocking
 from holdfast.schedules.plan_pruner import PlanPruner
 from holdfast.schedules.planner import Planner
-from holdfast.storage import chores, operators
+from holdfast.storage import chores
 from schedules.driven_planner import SCHEMA, Books
 from support.waiting import until
 
@@ -67,8 +67,7 @@ async def test_a_failed_plan_shows_its_error_code_also_after_it_was_purged(
     [plan] = await app.schedules.plans("report")
     assert (plan.error_code, plan.rows_affected, plan.result) == ("handler_error", None, None)
     assert plan.job is not None
-    with psycopg.connect(dsn, autocommit=True) as connection:
-        assert run_on_blocking(connection, operators.purge_dead(SCHEMA, jobs=[plan.job])) == [1]
+    assert await app.jobs.delete(plan.job) == {plan.job: "deleted"}
     [kept] = await app.schedules.plans("report")
     assert (kept.state, kept.error_code, kept.attempts) == ("failed", "handler_error", 1)
 
@@ -117,7 +116,7 @@ async def test_the_latest_plan_tells_whether_its_job_may_be_tried_again(
     assert spent is not None
     assert not spent.is_retry_due(plan.next_retry_at)
     assert plan.job is not None
-    await app.cancel([plan.job])
+    await app.jobs.cancel([plan.job])
     over = await app.schedules.latest_plan("report")
     assert over is not None
     assert (over.state, over.is_retry_due(plan.next_retry_at)) == ("cancelled", False)

@@ -17,7 +17,7 @@ def test_a_job_that_keeps_nothing_is_not_kept_among_the_dead(dsn: str) -> None:
         [claimed] = engine.claim(worker)
         assert engine.settle(worker, claimed, FailJob(FAILURE)).answer == "settled"
         assert engine.hold(operators.resume_dead(SCHEMA, [job], now=engine.now)) == {job: "unknown"}
-        assert engine.run(operators.dead_jobs(SCHEMA)) == []
+        assert engine.dead() == []
         assert engine.settle(worker, claimed, FailJob(FAILURE)).answer == "already"
 
 

@@ -5,7 +5,7 @@ import pytest
 from holdfast.domain.failure import Failure
 from holdfast.domain.retention import Retention
 from holdfast.domain.transition import FailJob
-from holdfast.storage import chores, operators
+from holdfast.storage import chores, job_verbs, operators
 from support.engine import SCHEMA, Engine
 
 
@@ -67,13 +67,14 @@ def test_a_dead_job_without_its_ledger_row_can_run_again(dsn: str, verb: str) ->
         assert [row.job for row in engine.claim(engine.worker())] == [job]
 
 
-def test_a_dead_row_without_its_ledger_row_or_its_job_can_be_purged(dsn: str) -> None:
+def test_a_dead_row_without_its_ledger_row_or_its_job_can_be_deleted(dsn: str) -> None:
     with Engine.on(dsn) as engine:
         first, second = dead(engine), dead(engine)
         engine.connection.execute("delete from holdfast.ledger where job = %s", [first])
         engine.connection.execute("delete from holdfast.job where id = %s", [second])
         assert engine.hold(operators.retry_dead(SCHEMA, [second], now=engine.now)) == {second: "unknown"}
-        assert engine.one(operators.purge_dead(SCHEMA, jobs=[first, second], before=None, limit=10)) == 2
+        answers = engine.hold(job_verbs.delete(SCHEMA, [first, second], with_waiting=False))
+        assert answers == {first: "deleted", second: "deleted"}
         assert engine.connection.execute("select count(*) from holdfast.dead").fetchone() == (0,)
 
 

@@ -6,6 +6,7 @@ emptied all day have all three.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import psycopg
@@ -19,7 +20,7 @@ from holdfast.domain.transition import CompleteJob, FailJob, RetryJob
 from holdfast.postgres.borrowed import run_on_blocking
 from holdfast.postgres.conversation import Conversation
 from holdfast.postgres.statement import Statement
-from holdfast.storage import chores, job_lookup, jobs, notices, operators, runs, unserved, workers
+from holdfast.storage import chores, job_lookup, job_verbs, jobs, notices, operators, runs, unserved, workers
 from holdfast.storage.completions import RunToComplete, complete_one
 from holdfast.storage.session import plan_as_written
 from storage.backlog import MILLION, NOW, fill
@@ -202,19 +203,21 @@ GUARDS = {
     "unserved": guard(
         unserved.unserved(SCHEMA, now=NOW), 2_500, *READY, "ready_parked_pkey", "ready_parked_kind"
     ),
-    "dead list of 20": guard(
-        operators.dead_jobs(SCHEMA, limit=20), 300, "dead_died_at", "job_pkey", "ledger_pkey"
-    ),
     "resume of 10": guard(
         first(operators.retry_dead(SCHEMA, [ENDED + 10 * n for n in range(1, 11)], now=NOW)),
         700, "dead_pkey", "ledger_pkey", "job_pkey",
     ),
-    "purge of 100 by time": guard(
-        operators.purge_dead(SCHEMA, before=NOW, limit=100), 3_500, "dead_died_at", "ledger_pkey", "job_pkey"
+    "delete of 10": guard(
+        first(job_verbs.delete(SCHEMA, [ENDED + 10 * n for n in range(1, 11)])),
+        3_000, *READY, "dead_pkey", "ledger_pkey", "job_pkey",
     ),
-    "purge of 10 by name": guard(
-        operators.purge_dead(SCHEMA, jobs=[ENDED + 10 * n for n in range(1, 11)]),
-        500, "dead_pkey", "ledger_pkey", "job_pkey",
+    "reschedule of 10": guard(
+        first(job_verbs.reschedule(SCHEMA, WAITING, delay=timedelta(hours=1), now=NOW)),
+        3_000, *READY, "scheduled_pkey", "job_pkey", rows=1_000,
+    ),
+    "move of 10": guard(
+        first(job_verbs.move(SCHEMA, WAITING, queue="elsewhere")),
+        3_000, *READY, "scheduled_pkey", "job_pkey", rows=1_000,
     ),
 }  # fmt: skip
 

@@ -9,7 +9,7 @@ from holdfast.domain.failure import Failure
 from holdfast.domain.job import Policy
 from holdfast.domain.retention import Retention
 from holdfast.domain.transition import CancelJob, CompleteJob, FailJob, RetryJob
-from holdfast.storage import chores, operators, runs, workers
+from holdfast.storage import chores, runs, workers
 from support.engine import SCHEMA, START, Engine
 
 AN_HOUR = timedelta(hours=1)
@@ -142,7 +142,7 @@ def test_a_pruned_dead_job_is_no_longer_listed(engine: Engine) -> None:
     end(engine, FailJob(Failure("no")))
     engine.pass_time(31 * 24 * AN_HOUR)
     assert prune(engine) == 1
-    assert engine.run(operators.dead_jobs(SCHEMA)) == []
+    assert engine.dead() == []
 
 
 def test_old_counters_are_deleted_in_passes(engine: Engine) -> None:

@@ -109,6 +109,11 @@ class Engine:
     def find(self, job: int) -> job_lookup.Found | None:
         return next(iter(self.run(job_lookup.find(SCHEMA, job))), None)
 
+    def dead(self) -> list[job_lookup.Found]:
+        """The dead letters, oldest first."""
+        rows = self.connection.execute("select job from holdfast.dead order by job").fetchall()
+        return [found for (job,) in rows if (found := self.find(job)) is not None]
+
     def state(self, job: int) -> str | None:
         found = self.find(job)
         return found.state if found else None

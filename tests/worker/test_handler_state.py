@@ -81,7 +81,7 @@ async def test_a_state_that_is_too_large_is_a_failed_attempt_that_leaves_what_wa
         with pytest.raises(JobEnded, match=r"ctx\.state cannot be kept: it takes 1,048,\d+ bytes") as ended:
             await handle.result("20s")
         assert ended.value.error["type"] == "holdfast.errors.InvalidInput"
-        await app.dead.resume([handle.id])
+        await app.jobs.resume([handle.id])
         await handle.result("20s")
     assert seen == [None, 1, 1]
 

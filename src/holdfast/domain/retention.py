@@ -14,6 +14,8 @@ A notice for hooks that no worker took
     `worker/chores/untold_reporter.py`.
 Counters for each minute
     `COUNTERS`. Deleted by `worker/chores/job_pruner.py`.
+What operators did
+    `AUDIT`. Deleted by `worker/chores/job_pruner.py`.
 A worker that was lost and holds no lease
     `LOST_WORKERS`. Deleted by `worker/chores/job_rescuer.py`.
 
@@ -30,6 +32,7 @@ NOTICES: Final = timedelta(hours=72)
 UNTOLD_AFTER: Final = timedelta(minutes=10)
 """How long a notice may lie before the leader warns that no worker has taken it."""
 COUNTERS: Final = timedelta(days=8)
+AUDIT: Final = timedelta(days=365)
 LOST_WORKERS: Final = timedelta(hours=1)
 
 

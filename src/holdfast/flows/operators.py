@@ -109,17 +109,17 @@ class FlowOperators:
         return (yield from _record(self._schema, found))
 
     def _resume(self, flow: int) -> Conversation[None]:
-        yield from self._found(flow, f"app.dead.resume([{flow}])")
+        yield from self._found(flow, f"app.jobs.resume({flow})")
         answers = yield from resume_dead(self._schema, [flow])
         yield from _check_taken_up(self._schema, flow, answers[flow])
 
     def _retry(self, flow: int, step: str | None) -> Conversation[None]:
-        found = yield from self._found(flow, f"app.dead.retry([{flow}])")
+        found = yield from self._found(flow, f"app.jobs.retry({flow})")
         yield from _retry(self._schema, found, step)
 
     def _cancel(self, flow: int, reason: str) -> Conversation[str]:
         check_text("reason", reason)
-        yield from self._found(flow, f"app.cancel([{flow}])")
+        yield from self._found(flow, f"app.jobs.cancel({flow})")
         on_ended = partial(log_cancelled, reason)
         answers = yield from cancel(
             self._schema, [flow], retention=self._retention(), reason=reason, on_ended=on_ended

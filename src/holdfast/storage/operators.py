@@ -65,16 +65,6 @@ class QueueKnown(NamedTuple):
     names: list[str]
 
 
-class DeadRow(NamedTuple):
-    job: int
-    kind: str
-    queue: str
-    died_at: datetime
-    attempt: int
-    args: str
-    error: str | None
-
-
 _CANCEL = statement("cancel", CancelAnswer)
 _PLACE_LOST = statement("place_lost", int)
 _REPRIORITISE = statement("reprioritise", Answered)
@@ -82,9 +72,7 @@ _PAUSE = statement("pause", Paused)
 _RESUME = statement("resume", str)
 _QUEUE_LIST = statement("queue_list", QueueRow, is_repeatable=True)
 _QUEUE_KNOWN = statement("queue_known", QueueKnown, is_repeatable=True)
-_DEAD_LIST = statement("dead_list", DeadRow, is_repeatable=True)
 _DEAD_TO_READY = statement("dead_to_ready", Answered)
-_DEAD_PURGE = statement("dead_purge", int)
 
 
 def cancel(
@@ -110,11 +98,11 @@ def cancel(
             schema, jobs=left, keep_other=retention.other, error=error, reason=told, now=now
         )
 
-    answers = yield from _until_found(jobs, cancelling, on_ended)
+    answers = yield from until_found(jobs, cancelling, on_ended)
     busy = sorted(job for job, answer in answers.items() if answer == "busy")
     if busy:
         lost = yield from ask(_PLACE_LOST.with_params(schema, jobs=busy, now=now))
-        answers |= yield from _until_found(lost, cancelling, on_ended)
+        answers |= yield from until_found(lost, cancelling, on_ended)
     return answers
 
 
@@ -122,7 +110,7 @@ def reprioritise(schema: Schema, jobs: Sequence[int], *, priority: int) -> Conve
     """Answers changed, final, unknown or busy."""
     check_priority(priority)
     return (
-        yield from _until_found(
+        yield from until_found(
             jobs, lambda left: _REPRIORITISE.with_params(schema, jobs=left, priority=priority)
         )
     )
@@ -167,7 +155,7 @@ def _to_ready(
     check_ids(jobs)
     everyone = len(set(jobs))
     return (
-        yield from _until_found(
+        yield from until_found(
             jobs,
             lambda left: _DEAD_TO_READY.with_params(
                 schema,
@@ -184,7 +172,7 @@ def _to_ready(
 Row = TypeVar("Row", Answered, CancelAnswer)
 
 
-def _until_found(
+def until_found(
     jobs: Sequence[int],
     statement_for: Callable[[list[int]], Statement[Row]],
     on_ended: Callable[[list[Row]], None] | None = None,
@@ -263,42 +251,3 @@ def queue_known(schema: Schema, queue: str, *, searched: int = 10_000) -> Statem
     """Whether a setting, worker, schedule or job knows a queue, and the names of others."""
     check_name("queue", queue)
     return _QUEUE_KNOWN.with_params(schema, queue=queue, searched=searched)
-
-
-def dead_jobs(
-    schema: Schema,
-    *,
-    queue: str | None = None,
-    kind: str | None = None,
-    before: DeadRow | None = None,
-    limit: int = 100,
-) -> Statement[DeadRow]:
-    """A page of the dead, newest first; the next page begins `before` the last of this one."""
-    for what, name in (("queue", queue), ("kind", kind)):
-        if name is not None:
-            check_name(what, name)
-    check_limit(limit)
-    return _DEAD_LIST.with_params(
-        schema,
-        queue=queue,
-        kind=kind,
-        before=before.died_at if before else None,
-        before_job=before.job if before else None,
-        limit=limit,
-    )
-
-
-def purge_dead(
-    schema: Schema, *, jobs: Sequence[int] | None = None, before: datetime | None = None, limit: int = 1_000
-) -> Statement[int]:
-    """Delete dead jobs for good: those named, or those that died before a time, up to a limit.
-
-    To delete all of them, say so: `before` now.
-    """
-    if (jobs is None) == (before is None):
-        raise InvalidInput("name the dead jobs to delete, or the time before which they died")
-    check_time("time", before)
-    check_ids(() if jobs is None else jobs)
-    return _DEAD_PURGE.with_params(
-        schema, jobs=None if jobs is None else sorted(set(jobs)), before=before, limit=limit
-    )

@@ -17,7 +17,7 @@ from holdfast.domain.ring import SEGMENTS, Pace, Ring, next_moves
 from holdfast.domain.transition import Run, decide
 from holdfast.errors import DuplicateJob
 from holdfast.postgres.conversation import Conversation, hold_blocking
-from holdfast.storage import chores, jobs, operators, ring, runs, workers
+from holdfast.storage import chores, job_verbs, jobs, operators, ring, runs, workers
 from storage.interleaving.actor_threads import KINDS, QUEUES, UNKNOWN, SharedRecord
 from storage.interleaving.session import Session
 from support.engine import SCHEMA
@@ -200,7 +200,7 @@ class Operator:
             partial(self.session.run, operators.resume(SCHEMA, queue=queue)),
             partial(self._ask, operators.resume_dead, self._dead()),
             partial(self._ask, operators.retry_dead, self._dead()),
-            partial(self.session.run, operators.purge_dead(SCHEMA, jobs=self._dead()[:2])),
+            partial(self._ask, partial(job_verbs.delete, with_waiting=False), self._dead()[:2]),
         ]
         if some:
             self.luck.choice(deeds)()
@@ -216,7 +216,7 @@ class Operator:
             self.record.done[answer] += 1
 
     def _dead(self) -> list[int]:
-        return [row.job for row in self.session.run(operators.dead_jobs(SCHEMA, limit=5))]
+        return [found.job for found in self.session.dead()[-5:]]
 
 
 class Leader:

@@ -11,7 +11,7 @@ from holdfast.domain.job import NewJob, Policy, args_json
 from holdfast.domain.retention import Retention
 from holdfast.domain.transition import Transition
 from holdfast.postgres.conversation import Conversation, hold_blocking
-from holdfast.storage import chores, jobs, operators, ring, runs, workers
+from holdfast.storage import chores, job_verbs, jobs, operators, ring, runs, workers
 from holdfast.storage.session import plan_as_written
 from support.engine import SCHEMA, START, Engine
 
@@ -100,8 +100,8 @@ class Session(Engine):
     def resume_dead(self, job: int) -> str:
         return self._verb(operators.resume_dead(SCHEMA, [job], now=self.now))
 
-    def purge_dead(self, *dead: int) -> int:
-        return self.one(operators.purge_dead(SCHEMA, jobs=dead))
+    def delete_ended(self, job: int) -> str:
+        return self._verb(job_verbs.delete(SCHEMA, [job], with_waiting=False))
 
     def _verb(self, conversation: Conversation[dict[int, str]]) -> str:
         """Each statement in a transaction of its own, as on Holdfast's own connections."""

@@ -1,4 +1,4 @@
-"""Several sessions resume, purge and prune the same dead job."""
+"""Several sessions resume, delete and prune the same dead job."""
 
 import pytest
 
@@ -52,28 +52,28 @@ def test_of_two_resumes_at_once_one_counts(sessions: Sessions) -> None:
     assert [row.job for row in two.claim(two.worker())] == [job]
 
 
-def test_a_purge_steps_over_a_dead_job_that_is_being_resumed(sessions: Sessions) -> None:
+def test_a_deletion_steps_over_a_dead_job_that_is_being_resumed(sessions: Sessions) -> None:
     operator, other = sessions.open_many(2)
     job = dead(operator)
     operator.begin()
     assert operator.resume_dead(job) == "resumed"
-    assert other.purge_dead(job) == 0
+    assert other.delete_ended(job) == "busy"
     operator.commit()
-    assert other.purge_dead(job) == 0
+    assert other.delete_ended(job) == "active"
     assert other.state(job) == "ready"
 
 
-def test_a_resume_that_meets_a_purge_says_busy_and_then_unknown(sessions: Sessions) -> None:
+def test_a_resume_that_meets_a_deletion_says_busy_and_then_unknown(sessions: Sessions) -> None:
     operator, other = sessions.open_many(2)
     job = dead(operator)
     other.begin()
-    assert other.purge_dead(job) == 1
+    assert other.delete_ended(job) == "deleted"
     assert operator.resume_dead(job) == "busy"
     other.commit()
     assert operator.resume_dead(job) == "unknown"
 
 
-def test_a_prune_and_a_purge_of_one_job_never_wait_for_each_other(sessions: Sessions) -> None:
+def test_a_prune_and_a_deletion_of_one_job_never_wait_for_each_other(sessions: Sessions) -> None:
     """One came from the ledger and the other from the dead: stopped half way they used to deadlock."""
     leader, operator, mark = sessions.open_many(3)
     worker, job, run = running(leader)
@@ -85,30 +85,30 @@ def test_a_prune_and_a_purge_of_one_job_never_wait_for_each_other(sessions: Sess
     leader.pass_time(YEAR)
     with mark.holding("select from holdfast.job where id = %s for update", job):
         prune = sessions.start(leader, leader.prune).waits_for(mark)
-        assert operator.purge_dead(job) == 0
+        assert operator.delete_ended(job) == "busy"
     assert prune.answer() == 1
     assert operator.find(job) is None
 
 
-def test_a_prune_does_not_wait_for_a_purge_that_stays_open(sessions: Sessions) -> None:
+def test_a_prune_does_not_wait_for_a_deletion_that_stays_open(sessions: Sessions) -> None:
     leader, operator = sessions.open_many(2)
     job = dead(operator)
     leader.pass_time(YEAR)
     operator.begin()
-    assert operator.purge_dead(job) == 1
+    assert operator.delete_ended(job) == "deleted"
     assert leader.prune() == 0
     operator.rollback()
     assert leader.prune() == 1
 
 
 @pytest.mark.requirement("S2.13")
-def test_a_purge_takes_along_a_key_that_was_left_behind_and_never_waits_for_it(sessions: Sessions) -> None:
+def test_a_deletion_takes_along_a_key_that_was_left_behind_and_never_waits_for_it(sessions: Sessions) -> None:
     session, caller = sessions.open(), sessions.open_as_caller()
     worker, job, run = running(session, unique_key="invoice 7")
     caller.begin()
     assert caller.unique("invoice 7") == (job, False)
     assert session.settles(worker, run, FAIL).outcome == "failed"
-    assert session.purge_dead(job) == 0
+    assert session.delete_ended(job) == "busy"
     caller.rollback()
-    assert session.purge_dead(job) == 1
+    assert session.delete_ended(job) == "deleted"
     assert session.key_holder("invoice 7") is None

@@ -1,4 +1,4 @@
-"""Rules of operators: cancel, reprioritise, pause, resume, retry and purge."""
+"""Rules of operators: cancel, reprioritise, pause, resume, retry and delete."""
 
 from datetime import timedelta
 
@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
 from holdfast.domain.retention import Retention
-from holdfast.storage import operators
+from holdfast.storage import job_verbs, operators
 from storage.state_machine.core import SECOND, Core, all_jobs, dead_jobs, live, running_jobs, some_of
 from storage.state_machine.inputs import ALL_QUEUES
 from support.engine import SCHEMA
@@ -52,6 +52,8 @@ class Operating(Core):
         assert answers == {job: self.model.take_up_again(job, from_start=from_start) for job in sorted(asked)}
 
     @precondition(lambda self: bool(dead_jobs(self)))
-    @rule(asked=some_of(dead_jobs) | some_of(all_jobs))
-    def purge(self, asked: list[int]) -> None:
-        assert self.engine.one(operators.purge_dead(SCHEMA, jobs=asked)) == self.model.purge(asked)
+    @rule(asked=some_of(dead_jobs))
+    def delete(self, asked: list[int]) -> None:
+        answers = self.engine.hold(job_verbs.delete(SCHEMA, asked, with_waiting=False))
+        assert answers == dict.fromkeys(asked, "deleted")
+        assert self.model.purge(asked) == len(answers)

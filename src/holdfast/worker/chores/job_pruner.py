@@ -1,10 +1,11 @@
-"""Deletes finished jobs that were kept for long enough, and old counters."""
+"""Deletes finished jobs that were kept for long enough, old counters, and what operators did long ago."""
 
 from time import monotonic
 
-from holdfast.domain.retention import COUNTERS
+from holdfast.domain.retention import AUDIT, COUNTERS
 from holdfast.postgres.database import Database
 from holdfast.postgres.schema import Schema
+from holdfast.storage.audit import prune_audit
 from holdfast.storage.chores import prune, prune_counters
 from holdfast.worker.chores.chore import Chore, Did
 from holdfast.worker.chores.low_water import LowWater
@@ -28,6 +29,7 @@ class JobPruner:
         if done.moved < _PRUNED and monotonic() >= self._counters_at:
             self._counters_at = monotonic() + _COUNTERS_SECONDS
             await self._database.run(prune_counters(self._schema, keep=COUNTERS))
+            await self._database.run(prune_audit(self._schema, keep=AUDIT))
         return Did(done.moved, is_more=done.moved == _PRUNED)
 
 
