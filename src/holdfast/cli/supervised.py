@@ -1,9 +1,9 @@
-"""What a supervisor and its workers say to each other, over one socket for each worker.
+"""The messages between a supervisor and its workers, over one socket per worker.
 
-A worker says once that it has started, and with `--once` that it has nothing left to do: without that word
-no end is taken for one that was wanted, whatever its exit code. The supervisor says `DRAIN` and `HURRY`; its
-end, however it comes, closes the socket, and means `DRAIN` too: nobody is left behind by a supervisor that
-was killed.
+A worker reports once that it has started, and with `--once` that it has nothing left to do. Without that
+report the supervisor replaces a worker that ends, whatever its exit code. The supervisor sends `DRAIN` and
+`HURRY`. When the supervisor ends, the socket closes, which also means `DRAIN`: a killed supervisor leaves no
+worker behind.
 """
 
 import os
