@@ -7,18 +7,20 @@ from dataclasses import dataclass
 class Extent:
     """The defaults are those of the targets. A round takes one to three seconds on each side.
 
-    `few_jobs`: of systems that run them one after the other or in batches of ten.
+    `long_rounds`: of rows that take long. `few_jobs`: of systems that run them in small batches; `fewest_jobs`:
+    one after the other.
     """
 
     rounds: int = 5
+    long_rounds: int = 3
     jobs: int = 30_000
     logged_jobs: int = 30_000
     few_jobs: int = 10_000
-    fewest_jobs: int = 1_500
-    transactions: int = 6_000
+    fewest_jobs: int = 1_000
+    transactions: int = 4_000
     lone_transactions: int = 1_500
     thread_jobs: int = 20_000
-    child_jobs: int = 8_000
+    child_jobs: int = 4_000
     computed_jobs: int = 500
     process_jobs: int = 50_000
     lone_steps: int = 1_000
@@ -30,6 +32,7 @@ class Extent:
         """Large enough to run every line, too small to mean anything."""
         return cls(
             rounds=1,
+            long_rounds=1,
             jobs=1_000,
             logged_jobs=1_000,
             few_jobs=500,

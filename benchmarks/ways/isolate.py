@@ -24,10 +24,10 @@ def isolate(bench: Bench, extent: Extent) -> Iterator[Figure]:
         options = (*SILENT, "--children", str(children))
         found = in_turns(
             bench,
-            extent.rounds,
+            extent.long_rounds,
             {
                 f"{children} children": partial(drained, bench, "in_child", extent.child_jobs, *options),
-                f"pool of {children}": partial(bare.ran, bench, "processes", extent.child_jobs, children),
+                f"pool of {children}": partial(bare.ran, bench, "processes", 2 * extent.child_jobs, children),
             },
         )
         yield rate_figure(
@@ -67,7 +67,7 @@ class _Moment(NamedTuple):
 
 def compute(bench: Bench, extent: Extent) -> Iterator[Figure]:
     shares = []
-    for _ in range(extent.rounds):
+    for _ in range(extent.long_rounds):
         shares.append(_computed(bench, extent.computed_jobs))
         bench.say(f"compute: {shares[-1].used:.2f} of {shares[-1].given:.2f} s")
     share = sorted(shares, key=lambda each: each.used / each.given)[len(shares) // 2]

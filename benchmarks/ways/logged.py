@@ -45,7 +45,7 @@ def commands(bench: Bench, extent: Extent) -> Iterator[Figure]:
     number = {"pgqueuer": extent.few_jobs, "awa": extent.few_jobs, "procrastinate": extent.fewest_jobs}
     found = in_turns(
         bench,
-        extent.rounds,
+        extent.long_rounds,
         {ours: partial(drained, bench, "send_receipt", extent.logged_jobs)}
         | {
             system: partial(drained_by, bench, system, command, number[system])

@@ -43,7 +43,8 @@ The modules are `jobs.py`, `pgqueuer_app.py`, `awa_program.py` and `procrastinat
 ## How it is measured
 
 - One embedded server for all, with its default durability; a fresh database for every run. The two sides
-  of a row take turns for {rounds} rounds; the figure is that of the round with the middle ratio.
+  of a row take turns for {rounds} rounds, {long_rounds} where they take long; the figure is that of the
+  round with the middle ratio.
 - Jobs wait before a program starts. A figure counts from the moment when a tenth of them is handled, so
   that no start-up is in it, until the database says that none is left unfinished.
 - The **bare transaction** is psycopg in one process on uvloop: begin, the insert, one statement that
@@ -109,6 +110,7 @@ def write_page(directory: Path, figures: list[Figure], machine: str, extent: Ext
         table=markdown(figures),
         systems="\n".join(f"| {name} | `{' '.join(command)}` | {says} |" for name, command, says in _SYSTEMS),
         rounds=extent.rounds,
+        long_rounds=extent.long_rounds,
         waiting=WAITING,
         concurrency=CONCURRENCY,
         soak=extent.soak_seconds,

@@ -22,7 +22,7 @@ _WORKERS = "select count(*) from {schema}.worker where lost_at is null"
 def processes(bench: Bench, extent: Extent) -> Iterator[Figure]:
     found = in_turns(
         bench,
-        extent.rounds,
+        extent.long_rounds,
         {_name(number): partial(_drained, bench, extent.process_jobs, number) for number in _NUMBERS},
     )
     for number in _NUMBERS[1:]:

@@ -45,7 +45,7 @@ class _Parts(NamedTuple):
 
 def soak(bench: Bench, extent: Extent) -> Iterator[Figure]:
     rounds = []
-    for _ in range(extent.rounds):
+    for _ in range(extent.long_rounds):
         rounds.append(_parts(bench, extent.soak_jobs))
         bench.say(f"parts of a job: {rounds[-1]} µs")
     parts = sorted(rounds, key=lambda each: each.sum)[len(rounds) // 2]
