@@ -5,7 +5,8 @@ from math import log2
 
 from benchmarks.figure import Figure
 
-_LABELS, _BARS, _VALUES, _LINE = 470, 360, 130, 26
+_BARS, _VALUES, _LINE = 360, 130, 26
+_LEAST_LABELS, _LETTER = 470, 6.4
 _MOST = 3.0
 """Powers of two to either side of the target that fit; what is longer is cut off, its number tells."""
 
@@ -16,9 +17,10 @@ _STYLE = (
 
 def plot(all_figures: list[Figure]) -> str:
     figures = [figure for figure in all_figures if figure.target.bound != "informative"]
-    width, height = _LABELS + _BARS + _VALUES, _LINE * (len(figures) + 2)
-    middle = _LABELS + _BARS / 2
-    rows = [_row(figure, _LINE * (number + 1), middle) for number, figure in enumerate(figures)]
+    labels = max([_LEAST_LABELS, *(int(len(_label(figure)) * _LETTER) + 16 for figure in figures)])
+    width, height = labels + _BARS + _VALUES, _LINE * (len(figures) + 2)
+    middle = labels + _BARS / 2
+    rows = [_row(figure, _LINE * (number + 1), labels) for number, figure in enumerate(figures)]
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img">',
@@ -33,7 +35,12 @@ def plot(all_figures: list[Figure]) -> str:
     )
 
 
-def _row(figure: Figure, top: float, middle: float) -> str:
+def _label(figure: Figure) -> str:
+    return figure.measure.replace("`", "")
+
+
+def _row(figure: Figure, top: float, labels: int) -> str:
+    middle = labels + _BARS / 2
     ratio = figure.value / figure.target.value
     over = log2(max(ratio if figure.target.bound == "at_least" else 1 / max(ratio, 1e-9), 1e-9))
     length = max(min(abs(over), _MOST) * _BARS / 2 / _MOST, 1)
@@ -41,8 +48,8 @@ def _row(figure: Figure, top: float, middle: float) -> str:
     kind = "met" if figure.is_met else "missed"
     base = top + _LINE * 0.7
     return (
-        f'<text x="{_LABELS - 8}" y="{base:.1f}" text-anchor="end">{escape(figure.measure)}</text>'
+        f'<text x="{labels - 8}" y="{base:.1f}" text-anchor="end">{escape(_label(figure))}</text>'
         f'<rect class="{kind}" x="{left:.1f}" y="{top + 5:.1f}" width="{length:.1f}" height="{_LINE - 10}"/>'
-        f'<text x="{_LABELS + _BARS + 8}" y="{base:.1f}">'
+        f'<text x="{labels + _BARS + 8}" y="{base:.1f}">'
         f"{escape(figure.target.show(figure.value))} ({escape(str(figure.target))})</text>"
     )

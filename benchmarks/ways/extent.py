@@ -7,8 +7,8 @@ from dataclasses import dataclass
 class Extent:
     """The defaults are those of the targets. A round takes one to three seconds on each side.
 
-    `long_rounds`: of rows that take long. `few_jobs`: of systems that run them in small batches; `fewest_jobs`:
-    one after the other.
+    `long_rounds`: of rows that take long. `few_jobs`: of systems that run them in small batches.
+    `fewest_jobs`: of systems that run them one after the other.
     """
 
     rounds: int = 5

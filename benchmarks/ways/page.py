@@ -9,6 +9,7 @@ from benchmarks.ways.drained import SILENT, WORKER
 from benchmarks.ways.extent import Extent
 from benchmarks.ways.logged import AWA_WORKERS, COMMANDS
 from benchmarks.ways.steady import CONCURRENCY, WAITING
+from holdfast.worker.queue_choice import SLOTS
 
 _NAME = "benchmarks-ways"
 
@@ -70,9 +71,9 @@ _SYSTEMS = (
         "Holdfast",
         WORKER,
         (
-            "Its defaults: 100 slots, a line at INFO for each job. The rows about logs and commands are run "
-            f"like this; all others add `{' '.join(SILENT)}`, and `-q`, `--children` or `--processes` where "
-            "they name a number."
+            f"Its defaults: {SLOTS} slots, a line at INFO for each job. The rows about logs and commands are "
+            f"run like this. All others add `{' '.join(SILENT)}`, and `-q`, `--children` or `--processes` "
+            "where they name a number."
         ),
     ),
     (

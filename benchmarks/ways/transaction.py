@@ -25,7 +25,7 @@ def transaction(bench: Bench, extent: Extent) -> Iterator[Figure]:
         )
     yield rate_figure(
         "transaction",
-        "the same with 1 slot, against a bare loop that commits a claim first",
+        "a row in `ctx.transaction()`, 1 slot, against a bare loop that commits a claim first",
         _beside(bench, extent.rounds, "pay", "claimed_transactions", slots=1, jobs=extent.lone_transactions),
         _TARGET,
     )
