@@ -14,10 +14,14 @@ from benchmarks.ways.turns import Ran
 from holdfast.domain.job import NewJob, Policy
 from holdfast.storage.jobs import enqueue_many
 
-WORKER = ("holdfast", "worker", "-A", "benchmarks.ways.jobs:app")
+_COMMAND = ("holdfast", "worker", "-A")
+WORKER = (*_COMMAND, "benchmarks.ways.receipts:app")
+JOBS_WORKER = (*_COMMAND, "benchmarks.ways.jobs:app")
 SILENT = ("--log-level", "warning")
 
 UNFINISHED = "select (select count(*) from holdfast.ready) + (select count(*) from holdfast.lease)"
+NOTHING = "send_receipt"
+"""The job that is a no-op."""
 RECEIPT = '{"sent": 0, "user_id": 4711, "template": "receipt", "note": "thank you for your order"}'
 
 # Connections, caches, child processes and the first claims are no part of the figure.
@@ -29,7 +33,8 @@ def drained(bench: Bench, kind: str, jobs: int, *options: str) -> Ran:
     """By `holdfast worker` with these options."""
     with bench.database() as dsn:
         fill(dsn, kind, jobs)
-        with Program.start([*WORKER, *options], dsn) as program:
+        worker = WORKER if kind == NOTHING else JOBS_WORKER
+        with Program.start([*worker, *options], dsn) as program:
             ran = drain(program, dsn, jobs, UNFINISHED)
             return ran._replace(connections=_connections(dsn))
 
@@ -65,7 +70,7 @@ def fill(dsn: str, kind: str, jobs: int) -> None:
 
 
 def args_of(kind: str, number: int) -> str:
-    return RECEIPT if kind == "send_receipt" else f'{{"number": {number}}}'
+    return RECEIPT if kind == NOTHING else f'{{"number": {number}}}'
 
 
 def _connections(dsn: str) -> int:

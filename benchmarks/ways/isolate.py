@@ -10,7 +10,7 @@ from benchmarks.figure import Figure, Target
 from benchmarks.peers.effort import Effort, busy_seconds
 from benchmarks.ways import bare
 from benchmarks.ways.bodies import COMPUTE_SECONDS
-from benchmarks.ways.drained import SILENT, WORKER, drained, fill
+from benchmarks.ways.drained import JOBS_WORKER, SILENT, drained, fill
 from benchmarks.ways.extent import Extent
 from benchmarks.ways.program import Program
 from benchmarks.ways.turns import in_turns, middle, rate_figure
@@ -84,7 +84,7 @@ def _computed(bench: Bench, jobs: int) -> _Share:
     """Between the first tenth and the last: at the very end a child has nothing left to do."""
     with bench.database() as dsn:
         fill(dsn, "compute_in_child", jobs)
-        with Program.start([*WORKER, *SILENT], dsn) as program:
+        with Program.start([*JOBS_WORKER, *SILENT], dsn) as program:
             program.wait_for(jobs // 10, within=120)
             before = _Moment.now(program, dsn)
             program.wait_for(jobs - jobs // 10, within=120)

@@ -1,4 +1,4 @@
-"""The jobs as a user of Holdfast writes them: `holdfast worker -A benchmarks.ways.jobs:app`."""
+"""Jobs that do something, as a user writes them: `holdfast worker -A benchmarks.ways.jobs:app`."""
 
 import asyncio
 import os
@@ -16,11 +16,6 @@ app = App()
 engine = create_async_engine(
     "postgresql+psycopg://", connect_args=conninfo_to_dict(os.environ["HOLDFAST_DSN"])
 )
-
-
-@app.job
-async def send_receipt(sent: int, user_id: int, template: str, note: str) -> None:  # noqa: ARG001  # a no-op
-    tally.add()
 
 
 @app.job

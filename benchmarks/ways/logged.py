@@ -7,7 +7,7 @@ from functools import partial
 
 from benchmarks.bench import Bench
 from benchmarks.figure import Figure, Target
-from benchmarks.ways.drained import SILENT, drained, drained_by
+from benchmarks.ways.drained import NOTHING, SILENT, drained, drained_by
 from benchmarks.ways.extent import Extent
 from benchmarks.ways.turns import in_turns, middle, rate_figure
 
@@ -33,8 +33,8 @@ def log(bench: Bench, extent: Extent) -> Iterator[Figure]:
         bench,
         extent.rounds,
         {
-            documented: partial(drained, bench, "send_receipt", extent.logged_jobs),
-            silent: partial(drained, bench, "send_receipt", extent.logged_jobs, *SILENT),
+            documented: partial(drained, bench, NOTHING, extent.logged_jobs),
+            silent: partial(drained, bench, NOTHING, extent.logged_jobs, *SILENT),
         },
     )
     yield rate_figure(
@@ -51,7 +51,7 @@ def commands(bench: Bench, extent: Extent) -> Iterator[Figure]:
     found = in_turns(
         bench,
         extent.long_rounds,
-        {ours: partial(drained, bench, "send_receipt", extent.logged_jobs)}
+        {ours: partial(drained, bench, NOTHING, extent.logged_jobs)}
         | {
             system: partial(drained_by, bench, system, command, number[system])
             for system, command in COMMANDS.items()

@@ -38,7 +38,7 @@ Holdfast nor for the others.
 |---|---|---|
 {systems}
 
-The modules are `jobs.py`, `pgqueuer_app.py`, `awa_program.py` and `procrastinate_app.py` of
+The modules are `receipts.py`, `jobs.py`, `pgqueuer_app.py`, `awa_program.py` and `procrastinate_app.py` of
 `benchmarks/ways/`.
 
 ## How it is measured
@@ -71,9 +71,10 @@ _SYSTEMS = (
         "Holdfast",
         WORKER,
         (
-            f"Its defaults: {SLOTS} slots, a line at INFO for each job. The rows about logs and commands are "
-            f"run like this. All others add `{' '.join(SILENT)}`, and `-q`, `--children` or `--processes` "
-            "where they name a number."
+            f"Its defaults: {SLOTS} slots, more while jobs end at once, and a line at INFO for each job. The "
+            "rows about logs and commands are run like this. All others add "
+            f"`{' '.join(SILENT)}`, and `-q`, `--children` or `--processes` where they name a number. Jobs "
+            "that do something are in an app of their own, `benchmarks.ways.jobs:app`."
         ),
     ),
     (

@@ -9,7 +9,7 @@ from benchmarks.figure import Figure, Target
 from benchmarks.peers.crew import wait_until_finished
 from benchmarks.peers.effort import Effort
 from benchmarks.session import QUEUE, SCHEMA, Session
-from benchmarks.ways.drained import SILENT, UNFINISHED, WORKER, fill
+from benchmarks.ways.drained import NOTHING, SILENT, UNFINISHED, WORKER, fill
 from benchmarks.ways.extent import Extent
 from benchmarks.ways.program import Program
 from benchmarks.ways.turns import Pair, Ran, cost_figure, in_turns, middle
@@ -45,7 +45,7 @@ def _cost(pair: Pair) -> float:
 def _drained(bench: Bench, jobs: int, number: int) -> Ran:
     """The queue is paused until all of them are there: the first would else have emptied it by then."""
     with bench.database() as dsn:
-        fill(dsn, "send_receipt", jobs)
+        fill(dsn, NOTHING, jobs)
         with Session.on(dsn) as session:
             session.run(operators.pause(SCHEMA, queue=QUEUE, note=None, until=None, length=None))
             with Program.start([*WORKER, *SILENT, "--processes", str(number)], dsn) as program:

@@ -6,7 +6,7 @@ from functools import partial
 from benchmarks.bench import Bench
 from benchmarks.figure import Figure, Target
 from benchmarks.session import QUEUE
-from benchmarks.ways.drained import SILENT, drained
+from benchmarks.ways.drained import NOTHING, SILENT, drained
 from benchmarks.ways.extent import Extent
 from benchmarks.ways.turns import in_turns, middle, rate_figure
 
@@ -20,7 +20,7 @@ def slots(bench: Bench, extent: Extent) -> Iterator[Figure]:
         bench,
         extent.rounds,
         {
-            name: partial(drained, bench, "send_receipt", extent.jobs, *SILENT, *options)
+            name: partial(drained, bench, NOTHING, extent.jobs, *SILENT, *options)
             for name, options in {default: (), **chosen}.items()
         },
     )
