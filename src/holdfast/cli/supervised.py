@@ -1,7 +1,7 @@
 """The messages between a supervisor and its workers, over one socket per worker.
 
 A worker reports once that it has started, and with `--once` that it has nothing left to do. Without that
-report the supervisor replaces a worker that ends, whatever its exit code. The supervisor sends `DRAIN` and
+report the supervisor takes the end of a worker as unwanted, whatever its exit code. It sends `DRAIN` and
 `HURRY`. When the supervisor ends, the socket closes, which also means `DRAIN`: a killed supervisor leaves no
 worker behind.
 """
