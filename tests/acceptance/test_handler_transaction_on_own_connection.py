@@ -1,5 +1,6 @@
 """`ctx.transaction(own)` on a connection that is in autocommit, in a transaction already, or ended inside."""
 
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any
@@ -26,6 +27,7 @@ from acceptance.own_connections import (
 from borrowed.caller_connections import configure_django, django_on, parts
 from holdfast import App, Context
 from holdfast.errors import JobEnded
+from support.waiting import until
 
 
 @pytest.fixture(autouse=True)
@@ -261,3 +263,26 @@ async def test_a_block_whose_transaction_was_ended_inside_fails_its_job_for_good
     assert books.effects() == (1 if verb == "commit" else 0)
     [run] = ledger(app, books, handle.id)
     assert bool([cause for cause in run["error"]["causes"] if "in the middle" in cause]) is is_raising
+
+
+@pytest.mark.requirement("S2.35")
+@pytest.mark.parametrize("way", ENDED.values(), ids=ENDED)
+async def test_a_run_that_has_lost_its_lease_commits_nothing(
+    dsn: str, books: Books, way: Way, caplog: pytest.LogCaptureFixture
+) -> None:
+    taken_away = threading.Event()
+
+    def take_the_lease_away(ctx: Context) -> bool:
+        books.run("delete from holdfast.lease where job = %s", ctx.job.id)
+        taken_away.set()
+        return False
+
+    async with App(dsn) as app:
+        pay = paying(app, dsn, way, is_raising=take_the_lease_away)
+        # Beats are so rare that it is the fence, not the heartbeat, that finds out.
+        async with working(app, lease=60, beat=20):
+            handle = await pay.enqueue()
+            await until(taken_away.is_set, "its lease is gone")
+    assert books.effects() == 0
+    assert "lease lost" in caplog.text
+    assert books.outcomes(handle.id) == []
