@@ -378,6 +378,32 @@ CREATE TABLE holdfast.notice (
 )
 WITH (autovacuum_vacuum_scale_factor='0.02');
 
+CREATE TABLE holdfast.operation (
+    id bigint NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    advanced_at timestamp with time zone NOT NULL,
+    ended_at timestamp with time zone,
+    seen bigint DEFAULT 0 NOT NULL,
+    state text DEFAULT 'running'::text NOT NULL,
+    action text NOT NULL,
+    filter text NOT NULL,
+    by text NOT NULL,
+    reason text,
+    cursor text,
+    parameters jsonb NOT NULL,
+    counts jsonb DEFAULT '{}'::jsonb NOT NULL
+)
+WITH (fillfactor='70');
+
+ALTER TABLE holdfast.operation ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME holdfast.operation_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
 CREATE TABLE holdfast.plan (
     schedule text NOT NULL,
     scope text NOT NULL,
@@ -701,6 +727,9 @@ ALTER TABLE ONLY holdfast.migration
 ALTER TABLE ONLY holdfast.notice
     ADD CONSTRAINT notice_pkey PRIMARY KEY (kind, job, run);
 
+ALTER TABLE ONLY holdfast.operation
+    ADD CONSTRAINT operation_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY holdfast.plan
     ADD CONSTRAINT plan_identity PRIMARY KEY (schedule, plan_time, scope);
 
@@ -775,6 +804,8 @@ CREATE INDEX ledger_keep_until ON holdfast.ledger USING btree (keep_until) WHERE
 CREATE INDEX ledger_stopped ON holdfast.ledger USING btree (job) WHERE (is_final AND (outcome = ANY (ARRAY['cancelled'::holdfast.outcome, 'expired'::holdfast.outcome])));
 
 CREATE INDEX notice_said_at ON holdfast.notice USING btree (said_at, at);
+
+CREATE INDEX operation_running ON holdfast.operation USING btree (id) WHERE (ended_at IS NULL);
 
 CREATE INDEX plan_keep_until ON holdfast.plan USING btree (keep_until);
 

@@ -33,6 +33,7 @@ HoldfastError
 ├── StepNotFound                 a flow has done no step of that name
 ├── NotAFlow                     the job is a plain one: operate it as a job
 ├── FlowNotFailed                only a flow that has failed can be resumed or retried
+├── OperationNotFound            there is no such operation (any more)
 ├── QueueNotFound                no job, setting, schedule or worker knows a queue of that name
 ├── ScheduleNotFound             there is no schedule of that name, or no such scope of it
 ├── ScheduleConflict             the name belongs to a schedule of the other sort: declared, or stored
@@ -296,6 +297,12 @@ class FlowNotFailed(HoldfastError):
     def __init__(self, flow: int, state: "JobState") -> None:
         self.flow, self.state = flow, state
         super().__init__(f"flow {flow} is {state}: only a failed flow can be resumed or retried")
+
+
+class OperationNotFound(HoldfastError, LookupError):
+    def __init__(self, operation: int) -> None:
+        self.operation = operation
+        super().__init__(f"there is no operation {operation} (any more)")
 
 
 class QueueNotFound(HoldfastError, LookupError):

@@ -11,6 +11,7 @@ at once: leading only saves work.
 from typing import Final
 
 from holdfast.flows.flow_waker import WAKE_FLOWS
+from holdfast.insights.operation_runner import RUN_OPERATIONS
 from holdfast.schedules.plan_pruner import PRUNE_PLANS
 from holdfast.schedules.planner import FIRE_PLANS
 from holdfast.worker.chores.chore import Chore
@@ -38,5 +39,6 @@ LEADER_CHORES: Final[tuple[Chore, ...]] = (
     REPORT_UNSERVED,  # a warning of jobs and schedules that no worker serves
     FIRE_PLANS,  # schedules fire
     PRUNE_PLANS,  # plans that were kept for long enough are deleted
+    RUN_OPERATIONS,  # actions on many jobs go on that their process has left
     WAKE_FLOWS,  # flows go on whose event, child or time has come; old events are deleted
 )

@@ -11,6 +11,8 @@ from holdfast.domain.job_filter import FILTER_STATES
 from holdfast.insights.explanation import Reason
 from holdfast.insights.job_records import JobDetail, JobPage, JobRun, JobSummary, RunError
 from holdfast.insights.jobs import Jobs
+from holdfast.insights.operation_steps import Operation, Preview
+from holdfast.insights.operations import Operations
 from support.doc_examples import DOCS, run_page
 
 PAGE = "reference/jobs.md"
@@ -19,6 +21,20 @@ PAGE = "reference/jobs.md"
 def test_every_example_runs_and_prints_what_the_page_says(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOLDFAST_DSN", dsn)
     run_page(PAGE, monkeypatch)
+
+
+def test_every_example_about_operations_runs(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDFAST_DSN", dsn)
+    run_page("reference/operations.md", monkeypatch)
+
+
+def test_every_verb_and_field_of_operations_is_named() -> None:
+    named = set(
+        re.findall(r"`(?:app\.operations\.)?(\w+)", (DOCS / "reference/operations.md").read_text("utf-8"))
+    )
+    verbs = {name.removesuffix("_sync") for name in vars(Operations) if not name.startswith("_")}
+    fields = {field.name for record in (Operation, Preview) for field in dataclasses.fields(record)}
+    assert verbs | fields <= named
 
 
 def test_every_verb_field_state_and_reason_is_named() -> None:

@@ -8,6 +8,7 @@ from holdfast.cli.exit_codes import Exit
 from holdfast.cli.flows import flows
 from holdfast.cli.jobs import jobs
 from holdfast.cli.migrate import migrate
+from holdfast.cli.operations import operations
 from holdfast.cli.queues import queues
 from holdfast.cli.schedules import schedules
 from holdfast.cli.version import version
@@ -25,6 +26,7 @@ def commands() -> None:
 commands.add_command(flows)
 commands.add_command(jobs)
 commands.add_command(migrate)
+commands.add_command(operations)
 commands.add_command(queues)
 commands.add_command(schedules)
 commands.add_command(version)

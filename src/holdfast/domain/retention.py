@@ -14,7 +14,7 @@ A notice for hooks that no worker took
     `worker/chores/untold_reporter.py`.
 Counters for each minute
     `COUNTERS`. Deleted by `worker/chores/job_pruner.py`.
-What operators did
+What operators did, and operations that have ended
     `AUDIT`. Deleted by `worker/chores/job_pruner.py`.
 A worker that was lost and holds no lease
     `LOST_WORKERS`. Deleted by `worker/chores/job_rescuer.py`.

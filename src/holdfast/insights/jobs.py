@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from holdfast.domain.duration import duration
 from holdfast.domain.job import check_ids
 from holdfast.domain.job_filter import JobFilter
 from holdfast.domain.retention import Retention
 from holdfast.insights import job_actions
+from holdfast.insights.bulk_actions import read_when
 from holdfast.insights.explanation import Explanation, explain, unknown_id
 from holdfast.insights.job_actions import PYTHON
 from holdfast.insights.job_detail import show_job
@@ -144,14 +144,14 @@ class Jobs:
         rescheduled, too_late (its deadline comes first), running, waiting (a flow), final, unknown or busy.
         """
         return await self._holder.hold(
-            job_actions.reschedule(self._schema, jobs, **_read_when(when), reason=reason, by=by), conn
+            job_actions.reschedule(self._schema, jobs, **read_when(when), reason=reason, by=by), conn
         )
 
     def reschedule_sync(
         self, jobs: Ids, when: When, *, reason: str | None = None, by: str = PYTHON, conn: object = None
     ) -> Answers:
         return self._holder.hold_sync(
-            job_actions.reschedule(self._schema, jobs, **_read_when(when), reason=reason, by=by), conn
+            job_actions.reschedule(self._schema, jobs, **read_when(when), reason=reason, by=by), conn
         )
 
     async def move(
@@ -211,12 +211,6 @@ class Jobs:
         return self._holder.hold_sync(
             job_actions.rerun(self._schema, job, args=args, reason=reason, by=by), conn
         )
-
-
-def _read_when(when: object) -> dict[str, Any]:
-    if isinstance(when, datetime):
-        return {"run_at": when, "delay": None}
-    return {"run_at": None, "delay": duration(when, name="when")}
 
 
 def _explain(schema: Schema, job: int) -> Conversation[Explanation]:

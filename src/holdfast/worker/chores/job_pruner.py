@@ -7,6 +7,7 @@ from holdfast.postgres.database import Database
 from holdfast.postgres.schema import Schema
 from holdfast.storage.audit import prune_audit
 from holdfast.storage.chores import prune, prune_counters
+from holdfast.storage.operations import prune_operations
 from holdfast.worker.chores.chore import Chore, Did
 from holdfast.worker.chores.low_water import LowWater
 
@@ -30,6 +31,7 @@ class JobPruner:
             self._counters_at = monotonic() + _COUNTERS_SECONDS
             await self._database.run(prune_counters(self._schema, keep=COUNTERS))
             await self._database.run(prune_audit(self._schema, keep=AUDIT))
+            await self._database.run(prune_operations(self._schema, keep=AUDIT))
         return Did(done.moved, is_more=done.moved == _PRUNED)
 
 
