@@ -223,7 +223,7 @@ def test_a_reader_that_comes_back_learns_how_many_lines_are_missing(
     missing = sum(int(found[1]) for found in told if found)
     read = sum(" INFO shop xxx" in line or "attempt succeeded: " in line for line in lines)
     assert missing > 0
-    assert 300 <= missing + read <= 305  # those of the worker itself may be among the missing
+    assert 300 <= missing + read < 330  # those of the worker itself may be among the missing
 
 
 def test_a_reader_that_is_gone_stops_no_job(unread: Unread, conn: psycopg.Connection) -> None:

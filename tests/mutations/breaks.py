@@ -452,7 +452,7 @@ BREAKS = (
     Break(
         "a worker takes all of its slots at once",
         "worker/slots.py",
-        "        return min(self.free(queue), most, (self._for_now[queue] + 1) // 2)",
+        "        return min(self.free(queue), most, self._half(queue))",
         "        return most",
         ("worker/test_fetcher.py", "acceptance/test_signals.py"),
     ),

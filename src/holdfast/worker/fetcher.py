@@ -171,7 +171,7 @@ class Fetcher:
         self._alarm.ring()
 
     def _take(self, lease: Lease, queue: str, jobs: Sequence[ClaimRow], *, is_full: bool) -> None:
-        self._slots.take(queue, len(jobs), is_full=is_full)
+        self._slots.take(queue, len(jobs))
         self._answered_at = self._asked_at
         if is_full:
             # There may be more: the next claim is sent first, and these begin while Postgres works on it.

@@ -57,17 +57,20 @@ class Slots:
         """How many to claim at once: never more than half of all slots, so that one half runs while the other
         is claimed and settled.
         """
-        return min(self.free(queue), most, (self._for_now[queue] + 1) // 2)
+        return min(self.free(queue), most, self._half(queue))
 
-    def take(self, queue: str, number: int, *, is_full: bool = False) -> None:
-        """The jobs of a claim. `is_full` says that it got as many as it asked for."""
+    def take(self, queue: str, number: int) -> None:
+        """The jobs of a claim."""
         if queue in self._elastic:
-            self._stretch(queue, is_full=is_full)
+            self._stretch(queue, is_full=number >= self._half(queue))
         self._used[queue] += number
 
     def give_back(self, queue: str) -> None:
         self._used[queue] -= 1
         self._on_free()
+
+    def _half(self, queue: str) -> int:
+        return (self._for_now[queue] + 1) // 2
 
     def _stretch(self, queue: str, *, is_full: bool) -> None:
         """Judged by the jobs of the claim before, if that was a full one: it says nothing otherwise."""
