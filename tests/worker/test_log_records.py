@@ -6,9 +6,10 @@ import logging.handlers
 import pickle
 import queue
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -99,7 +100,7 @@ def test_each_thread_is_named_in_its_records(kept: Keeping) -> None:
 
 
 @contextmanager
-def record_factory(factory: type[logging.LogRecord]) -> Iterator[None]:
+def record_factory(factory: Callable[..., logging.LogRecord]) -> Iterator[None]:
     before = logging.getLogRecordFactory()
     logging.setLogRecordFactory(factory)
     try:
@@ -125,6 +126,22 @@ def test_a_record_factory_of_the_program_makes_every_record(kept: Keeping) -> No
         logging.LogRecord,
     ]
     assert len({record.getMessage() for record in kept.records}) == 1
+
+
+def test_what_a_record_factory_adds_stays_with_its_records(kept: Keeping) -> None:
+    """As OpenTelemetry adds the span that a line was logged in."""
+    spans = iter("abc")
+
+    def with_span(*args: Any, **kwargs: Any) -> logging.LogRecord:
+        record = logging.LogRecord(*args, **kwargs)
+        vars(record)["span"] = next(spans)
+        return record
+
+    with record_factory(with_span):
+        for _ in range(3):
+            log_event(EVENT)
+    log_event(EVENT)
+    assert [vars(record).get("span") for record in kept.records] == ["a", "b", "c", None]
 
 
 def test_filters_of_the_logger_and_of_a_handler_see_every_record(kept: Keeping) -> None:

@@ -44,12 +44,13 @@ class RecordMaker:
 
     def make(self, message: str, args: tuple[object, ...]) -> logging.LogRecord:
         now = time()
-        model = self._model
         second = int(now)
+        model = self._model
+        is_ordinary = logging.getLogRecordFactory() is _LogRecord and type(self._logger) is logging.Logger
+        if not is_ordinary:
+            return blank_record(self._logger, self._level, message, args)
         if model.second != second or model.thread != get_ident():
-            return self._made(message, args)
-        if logging.getLogRecordFactory() is not _LogRecord or type(self._logger) is not logging.Logger:
-            return self._made(message, args)
+            return self._modelled(message, args)
         record = _LogRecord.__new__(_LogRecord)
         attributes = record.__dict__ = model.attributes.copy()
         attributes["msg"] = message
@@ -61,16 +62,15 @@ class RecordMaker:
             attributes["taskName"] = _task_name()
         return record
 
+    def _modelled(self, message: str, args: tuple[object, ...]) -> logging.LogRecord:
+        record = blank_record(self._logger, self._level, message, args)
+        shared = {**vars(record), "msg": "", "args": ()}
+        started = record.created - record.relativeCreated / 1_000
+        self._model = _Model(int(record.created), get_ident(), started, shared)
+        return record
+
     def _forget(self) -> None:
         self._model = _NONE
-
-    def _made(self, message: str, args: tuple[object, ...]) -> logging.LogRecord:
-        record = blank_record(self._logger, self._level, message, args)
-        if type(record) is _LogRecord:
-            shared = {**vars(record), "msg": "", "args": ()}
-            started = record.created - record.relativeCreated / 1_000
-            self._model = _Model(int(record.created), get_ident(), started, shared)
-        return record
 
 
 def _task_name() -> str | None:
