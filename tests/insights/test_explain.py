@@ -225,6 +225,14 @@ async def test_a_job_that_ended_says_how_and_who_holds_its_key(app: App, work: J
     assert (await app.jobs.explain(dead.id)).advice.startswith(f"Job {again.id} holds its unique key now")
 
 
+async def test_a_job_that_was_stopped_can_run_again_as_a_new_one(app: App, work: Job[[int], int]) -> None:
+    job = (await work.using(delay="1h").enqueue(1)).id
+    await app.jobs.cancel(job)
+    found = await app.jobs.explain(job)
+    assert found.advice == f"Run it again, as a new job, with: holdfast jobs rerun {job}"
+    assert await app.jobs.retry(job) == {job: "unknown"}
+
+
 async def test_an_unknown_id_and_a_lost_job(app: App, work: Job[[int], int], dsn: str) -> None:
     assert (await app.jobs.explain(42)).reason == "unknown_id"
     with pytest.raises(InvalidInput):

@@ -1,4 +1,6 @@
-"""`holdfast jobs`: which jobs there are, what became of one, and why it is not running."""
+"""`holdfast jobs`: which jobs there are, what became of one, and why it is not running. `job_actions` adds
+what operators do with them.
+"""
 
 import time
 from collections.abc import Sequence
@@ -6,6 +8,7 @@ from collections.abc import Sequence
 import click
 
 from holdfast.cli import jobs_output as shown
+from holdfast.cli.job_actions import VERBS
 from holdfast.cli.schedules_options import json_option, opened, where
 from holdfast.cli.schedules_output import as_json as told_as_json
 from holdfast.cli.table import print_table, terminal_width
@@ -22,7 +25,11 @@ job_argument = click.argument("job", type=click.IntRange(1), metavar="ID")
 
 @click.group()
 def jobs() -> None:
-    """Look at jobs: list them by a filter, show one in full, explain why it is not running."""
+    """Look at jobs and act on them: list, show, explain; cancel, retry, rerun, move and more."""
+
+
+for verb in VERBS:
+    jobs.add_command(verb)
 
 
 @jobs.command("list")

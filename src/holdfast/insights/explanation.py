@@ -236,7 +236,9 @@ def _ended(job: JobSummary, around: Circumstances) -> Explanation:
     when = "" if job.finished_at is None else f" {_ago(job.finished_at, around)}"
     error = "" if job.error is None or job.state == "succeeded" else f": {job.error}"
     advice = ""
-    if job.state != "succeeded":
+    if job.state in ("cancelled", "expired"):
+        advice = f"Run it again, as a new job, with: holdfast jobs rerun {job.id}"
+    elif job.state == "failed":
         advice = f"Run it again with: holdfast jobs retry {job.id}"
         if around.key_holder is not None:
             advice = (

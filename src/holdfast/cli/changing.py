@@ -1,0 +1,119 @@
+"""What commands that change something share: who does it and why, which database, and a question first."""
+
+import getpass
+import os
+import socket
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any
+
+import click
+from psycopg.pq import Conninfo
+
+from holdfast.cli.exit_codes import refuse
+from holdfast.cli.options import MISSING
+from holdfast.cli.schedules_options import json_option, where
+from holdfast.domain.job import check_text
+from holdfast.errors import InvalidConnectionString
+from holdfast.postgres.schema import Schema
+from holdfast.settings import Embedded, read_target
+
+MANY = 10
+"""More than these are changed only if the operator has confirmed it."""
+_PORT = "5432"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What every such command was given."""
+
+    by: str
+    reason: str | None
+    is_confirmed: bool
+    dsn: str | None
+    schema: Schema
+    as_json: bool
+
+    def say_where(self) -> None:
+        """Before anything is changed: an operator has several databases, and several terminals."""
+        click.echo(f"holdfast: {place_of(self.dsn, self.schema)}", err=True)
+
+    def refused(self, what: str) -> int | None:
+        """The exit code if this needs a confirmation and has none; None to go on."""
+        if self.is_confirmed:
+            return None
+        if not sys.stdin.isatty():
+            return refuse(f"this would {what}: give --yes to do it")
+        return None if click.confirm(f"{what}?", err=True) else refuse("nothing was changed")
+
+
+def changing(command: Callable[..., int | None]) -> Callable[..., int | None]:
+    """Adds --reason, --by, --yes, --dsn, --schema and --json, and gives them to the command as `change`."""
+
+    @click.option("--reason", metavar="TEXT", help="Why, for the audit.")
+    @click.option(
+        "--by",
+        callback=_by,
+        metavar="NAME",
+        help="Who does it, for the audit; without it, your user name and host.",
+    )
+    @click.option("--yes", is_flag=True, help="Do it without asking.")
+    @where
+    @json_option
+    @wraps(command)
+    def with_change(
+        *args: Any,
+        reason: str | None,
+        by: str,
+        yes: bool,
+        dsn: str | None,
+        schema: Schema,
+        as_json: bool,
+        **more: Any,
+    ) -> int | None:
+        return command(*args, change=Change(by, reason, yes, dsn, schema, as_json), **more)
+
+    return with_change
+
+
+def operator() -> str:
+    """`ann@web-1`: who sits at this terminal, as far as the system knows."""
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # a container whose user has no name
+        user = f"uid {os.getuid()}"
+    return f"{user}@{socket.gethostname()}"
+
+
+def place_of(dsn: str | None, schema: Schema) -> str:
+    """Host and database without user and password; what the string leaves open, as libpq fills it in."""
+    if dsn is None:
+        raise InvalidConnectionString(MISSING)
+    target = read_target(dsn)
+    if isinstance(target, Embedded):
+        place = f"the private Postgres in {target.directory}"
+    else:
+        place = _server(target.dsn.params)
+    return place if schema == Schema() else f"{place}, schema {schema.name}"
+
+
+def _server(given: Mapping[str, str]) -> str:
+    unsaid = {option.keyword.decode(): (option.val or b"").decode() for option in Conninfo.get_defaults()}
+    params = {**unsaid, **given}
+    hosts = (params.get("host") or params.get("hostaddr") or "localhost").split(",")
+    ports = (params.get("port") or "").split(",")
+    if len(ports) < len(hosts):
+        ports = ports * len(hosts)
+    places = ",".join(f"{host}:{port or _PORT}" for host, port in zip(hosts, ports, strict=False))
+    return f"database {params.get('dbname') or params.get('user') or ''} on {places}"
+
+
+def _by(ctx: click.Context, param: click.Parameter, value: str | None) -> str:
+    if value is None:
+        return operator()
+    check_text("by", value)
+    if not value.strip():
+        raise click.BadParameter("it is empty: say who does it", ctx, param)
+    return value
