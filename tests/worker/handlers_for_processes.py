@@ -281,6 +281,11 @@ def log_something(context: Context) -> None:
     logging.getLogger("shop").debug("not wanted")
 
 
+def log_lines(context: Context, number: int) -> None:
+    for line in range(number):
+        context.log.info("line %d", line)
+
+
 def meet(mine: str, other: str) -> bool:
     """Ends only if both run at once."""
     Path(mine).touch()

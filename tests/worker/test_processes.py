@@ -238,6 +238,17 @@ async def test_log_records_are_written_by_the_worker(
     assert "ValueError: invalid literal" in bad.getMessage()
 
 
+async def test_log_records_arrive_in_order_and_before_the_end_of_their_run(
+    processes: Processes, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    runs = [Run.of(handlers.log_lines) for _ in range(3)]
+    for attempt in runs:
+        await attempt.on(processes, number=200)
+        said = [each for each in caplog.records if vars(each).get("run") == attempt.claimed.run]
+        assert [each.getMessage() for each in said] == [f"line {line}" for line in range(200)]
+
+
 async def test_what_is_printed_goes_where_the_workers_goes(
     processes: Processes, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -11,7 +11,6 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import replace
 from queue import SimpleQueue
 from time import monotonic
 from types import TracebackType
@@ -200,7 +199,7 @@ class ChildMain:
             state = state_text(claimed.state)
         except Exception as error:  # noqa: BLE001  # a handler may put anything into it
             return Ended(claimed.run, raised=PickledError.of(unstorable_state(error)))
-        return replace(_pickled(claimed.run, result), state=state)
+        return _pickled(claimed.run, result)._replace(state=state)
 
     def _unfit(self, run: int) -> Ended | None:
         """Without room for any handler, what it meets would tell nothing of the limit. What other kinds have

@@ -4,7 +4,6 @@ import asyncio
 import json
 import logging
 import os
-import pickle
 import signal
 import socket
 import subprocess
@@ -18,11 +17,11 @@ from holdfast.telemetry.python_warnings import are_warnings_logged
 from holdfast.worker.claimed_run import Stop
 from holdfast.worker.processes import lifelines
 from holdfast.worker.processes.messages import (
-    LENGTH,
     Begun,
     CallHandler,
     ChildSettings,
     Ended,
+    Frames,
     Logged,
     Progress,
     ProgressTaken,
@@ -31,6 +30,7 @@ from holdfast.worker.processes.messages import (
     ToWorker,
     framed,
 )
+from holdfast.worker.processes.reference import Reference
 
 _log = logging.getLogger("holdfast.worker")
 
@@ -51,7 +51,7 @@ ChildAnswer = Ended | Exception
 T = TypeVar("T")
 
 
-class ChildProcess:
+class ChildProcess(asyncio.Protocol):
     """Started as a new Python interpreter: about half a second once for each child, nearly all of it imports.
     A fork server that has imported everything takes 8 ms, but it would have to import the user's modules as
     well, and a fork copies what these have opened or started, such as threads and connections: just the
@@ -62,12 +62,18 @@ class ChildProcess:
         self.memory_limit = memory_limit
         self.runs = 0
         self.has_begun = False
+        # The functions that it has called, and so imported.
+        self.known: set[Reference] = set()
         self.gone = asyncio.Event()
         self._loop = asyncio.get_running_loop()
         self._process: asyncio.subprocess.Process | None = None
-        self._writer: asyncio.StreamWriter | None = None
+        self._transport: asyncio.WriteTransport | None = None
+        self._frames = Frames()
+        # Set when the connection has ended, and with it what the child had to say.
+        self._is_silent = asyncio.Event()
         self._unsent = bytearray()
         self._run: int | None = None
+        self._reference: Reference | None = None
         self._answer: asyncio.Future[ChildAnswer] | None = None
         self._on_progress: Callable[[str], None] = lambda _: None
         self._on_begun: Callable[[], None] = lambda: None
@@ -88,8 +94,15 @@ class ChildProcess:
         self.runs += 1
         self.has_begun = False
         self._on_begun = on_begun
+        self._reference = call.reference
         self._run, self._on_progress, self._answer = call.row.run, on_progress, self._loop.create_future()
         self._send(call)
+        return self._answer
+
+    def await_again(self) -> "asyncio.Future[ChildAnswer]":
+        """For a caller whose wait was cancelled, and with it the future that it waited for."""
+        if self._answer is None or self._answer.cancelled():
+            self._answer = self._loop.create_future()
         return self._answer
 
     def tell_to_stop(self, reason: Stop) -> None:
@@ -125,22 +138,29 @@ class ChildProcess:
             lifelines.hold(our_lifeline)
             inherited.callback(os.close, their_lifeline)
             inherited.callback(theirs.close)
-            reader, writer = await _connected(ours)
-            kept.callback(writer.close)
+            transport = await self._connected(ours)
+            kept.callback(transport.close)
             files = their_lifeline, theirs.fileno()
             process = self._process = await asyncio.create_subprocess_exec(
                 *_command(*files), stdin=subprocess.DEVNULL, pass_fds=files, start_new_session=True
             )
             inherited.close()
-            writer.write(
+            transport.write(
                 framed(ChildSettings(sys.argv, _levels(), are_warnings_logged(), self.memory_limit))
                 + self._unsent
             )
-            self._writer = writer
-            return await self._ended(process, reader)
+            self._transport = transport
+            return await self._ended(process)
 
-    async def _ended(self, process: asyncio.subprocess.Process, reader: asyncio.StreamReader) -> int:
-        reading = self._loop.create_task(self._read(reader))
+    async def _connected(self, ours: socket.socket) -> asyncio.WriteTransport:
+        try:
+            transport, _ = await self._loop.create_unix_connection(lambda: self, sock=ours)
+        except BaseException:
+            ours.close()
+            raise
+        return transport
+
+    async def _ended(self, process: asyncio.subprocess.Process) -> int:
         try:
             if self._is_condemned:
                 self.kill()
@@ -153,21 +173,23 @@ class ChildProcess:
             with suppress(TimeoutError):
                 async with asyncio.timeout(DEATH_SECONDS):
                     await process.wait()
-            await asyncio.wait([reading], timeout=_PARTING_SECONDS)
-            reading.cancel()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_PARTING_SECONDS):
+                    await self._is_silent.wait()
 
-    async def _read(self, reader: asyncio.StreamReader) -> None:
+    def data_received(self, data: bytes) -> None:
         try:
-            while True:
-                header = await reader.readexactly(LENGTH.size)
-                body = await reader.readexactly(*LENGTH.unpack(header))
-                self._hear(pickle.loads(body))  # noqa: S301  # from our own child
-        except (asyncio.IncompleteReadError, OSError):
-            pass
+            for message in self._frames.read(data):
+                self._hear(message)
         except Exception:  # noqa: BLE001  # a handler may have written into our connection
             _log.exception("a child process cannot be understood, and is killed")
-        # A child that lives on without a connection could never answer.
-        self._loop.call_later(_PARTING_SECONDS, self.kill)
+            self.kill()
+
+    def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002  # as Protocol has it
+        """A child that lives on without a connection could never answer."""
+        self._is_silent.set()
+        if not self.gone.is_set():
+            self._loop.call_later(_PARTING_SECONDS, self.kill)
 
     def _hear(self, message: ToWorker) -> None:
         match message:
@@ -175,6 +197,8 @@ class ChildProcess:
                 self._pass_on(_relog, record)
             case Begun(run) if run == self._run:
                 self.has_begun = True
+                if self._reference is not None:
+                    self.known.add(self._reference)
                 self._on_begun()
             case Progress(run, text) if run == self._run:
                 self._pass_on(self._on_progress, text)
@@ -194,27 +218,21 @@ class ChildProcess:
 
     def _give(self, answer: ChildAnswer) -> None:
         self._run = None
-        if self._answer is not None and not self._answer.done():
-            self._answer.set_result(answer)
+        if self._answer is not None:
+            future = self.await_again()
+            if not future.done():
+                future.set_result(answer)
 
     def _send(self, message: ToChild) -> None:
-        if self._writer is None:
+        if self._transport is None:
             self._unsent += framed(message)
-        elif not self._writer.is_closing():
-            self._writer.write(framed(message))
+        elif not self._transport.is_closing():
+            self._transport.write(framed(message))
 
     @staticmethod
     def _kill_group(leader: int) -> None:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(leader, signal.SIGKILL)
-
-
-async def _connected(ours: socket.socket) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    try:
-        return await asyncio.open_unix_connection(sock=ours)
-    except BaseException:
-        ours.close()
-        raise
 
 
 def _command(lifeline: int, connection: int) -> list[str]:

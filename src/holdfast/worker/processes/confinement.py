@@ -103,8 +103,10 @@ def too_little_memory(limit: int | None, bare: int | None) -> InvalidInput | Non
     """Under a limit that is reached before it begins, a handler meets errors that tell nothing of it. `bare`
     is what this process had taken before it imported the handler's module.
     """
+    if limit is None or bare is None:
+        return None
     taken = address_space()
-    if limit is None or taken is None or bare is None or taken < limit:
+    if taken is None or taken < limit:
         return None
     enough = (taken + _ROOM) // _ROOM * _ROOM + _ROOM
     return InvalidInput(

@@ -17,6 +17,7 @@ class Places:
         self.limit = limit
         # Whether jobs may wait that a claim left out for want of a place.
         self.is_wanted_by_claims = False
+        self._ahead = 0
         self._on_free = on_free
         self._free = limit
         self._is_claims_turn = False
@@ -24,7 +25,18 @@ class Places:
 
     @property
     def free(self) -> int:
-        return self._free
+        """For claims. While all children work, it is several at a time or none: a claim costs as much for one
+        job as for many.
+        """
+        ahead = 0 if self._waiting else self._ahead
+        free = self._free + ahead
+        return 0 if self._free <= 0 and free < ahead // 2 else max(free, 0)
+
+    def allow_ahead(self, number: int) -> None:
+        """So many more jobs may be claimed than there are children. They wait, and are at hand when a child
+        is free. None while steps wait.
+        """
+        self._ahead = number
 
     def take(self, number: int) -> None:
         """For jobs that are about to be claimed: at most as many as are free."""
@@ -38,12 +50,12 @@ class Places:
             asyncio.get_running_loop().call_later(_OFFER_SECONDS, self._hand_out)
         else:
             self._hand_out()
-        if self._free:
+        if self.free:
             self._on_free()
 
     async def taken(self) -> None:
         """Wait for a place, in order."""
-        if self._free and not self._waiting:
+        if self._free > 0 and not self._waiting:
             self._free -= 1
             return
         turn = asyncio.get_running_loop().create_future()
@@ -56,7 +68,7 @@ class Places:
             raise
 
     def _hand_out(self) -> None:
-        while self._free and self._waiting:
+        while self._free > 0 and self._waiting:
             turn = self._waiting.popleft()
             if not turn.done():
                 self._free -= 1

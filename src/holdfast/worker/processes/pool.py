@@ -1,11 +1,14 @@
-"""Hands runs to child processes, one run at a time to each. Idle children are used before new ones start."""
+"""Hands runs to child processes, one run at a time to each. Idle children are used before new ones start.
+Runs that wait for a child wait here and not in a child: its death is that of one run, and the child that is
+free first takes the next.
+"""
 
 import asyncio
 import json
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import replace
+from functools import partial
 from time import monotonic
 from typing import Any, Self
 
@@ -22,6 +25,7 @@ from holdfast.worker.processes.messages import CallHandler, Ended
 from holdfast.worker.processes.pickles import dump, load
 from holdfast.worker.processes.places import Places
 from holdfast.worker.processes.reference import Reference
+from holdfast.worker.processes.turns import PATIENCE_SECONDS, Turns
 
 # From being told to stop until being killed: enough to remove a temporary file, and short beside any timeout.
 GRACE_SECONDS = 0.5
@@ -52,25 +56,29 @@ class Processes:
         *,
         grace: float = GRACE_SECONDS,
         idle: float = IDLE_SECONDS,
+        patience: float = PATIENCE_SECONDS,
         postpone: Postpone = _nothing,
     ) -> None:
         self._places = places
+        self._turns = None if places is None else Turns(places.limit, places.allow_ahead, patience=patience)
         self._postpone = postpone
         self._grace = grace
         self._idle_seconds = idle
         self._group = asyncio.TaskGroup()
         self._children: set[ChildProcess] = set()
-        self._idle: list[tuple[ChildProcess, asyncio.TimerHandle]] = []
+        self._idle: list[tuple[ChildProcess, float]] = []
+        self._sweep: asyncio.TimerHandle | None = None
         self._references: dict[Callable[..., Any], Reference] = {}
 
     async def __aenter__(self) -> Self:
         refuse_a_second_worker()
+        self._loop = asyncio.get_running_loop()
         await self._group.__aenter__()
         return self
 
     async def __aexit__(self, *_error: object) -> None:
-        for _child, timer in self._idle:
-            timer.cancel()
+        if self._sweep is not None:
+            self._sweep.cancel()
         self._idle.clear()
         for child in self._children:
             child.kill()
@@ -83,20 +91,20 @@ class Processes:
         kind = claimed.kind
         call = self._call(claimed, kind.function, arguments, takes_context=kind.signature.takes_context)
         claimed.await_call(START_SECONDS)
-        slow = asyncio.get_running_loop().call_later(
-            _SLOW_SECONDS, self._postpone, claimed, START_SECONDS + claimed.row.lasting
-        )
-
-        def begun() -> None:
-            slow.cancel()
-            claimed.call_begins()
-            is_late = monotonic() - claimed.began > _SLOW_SECONDS
-            self._postpone(claimed, claimed.row.lasting if is_late else None)
-
+        if self._turns is None:
+            return await self._run(call, claimed, context, kind.memory_limit, partial(self._begun, claimed))
+        await self._turns.taken()
         try:
-            return await self._run(call, claimed, context, kind.memory_limit, begun)
+            return await self._run(call, claimed, context, kind.memory_limit, partial(self._begun, claimed))
         finally:
-            slow.cancel()
+            if claimed.called is not None:
+                self._turns.took(monotonic() - claimed.called)
+            self._turns.give_back()
+
+    def _begun(self, claimed: ClaimedRun) -> None:
+        claimed.call_begins()
+        is_late = monotonic() - claimed.began > _SLOW_SECONDS
+        self._postpone(claimed, claimed.row.lasting if is_late else None)
 
     async def call_function(
         self,
@@ -108,11 +116,15 @@ class Processes:
     ) -> Any:
         """The same for a function other than the job's own, such as a step of a flow."""
         call = self._call(claimed, function, arguments, takes_context=False)
-        if self._places is None:
-            return await self._run(call, claimed, context, None, on_begun)
+        if self._places is None or self._turns is None:
+            return await self._run(call, claimed, context, None, on_begun, is_step=True)
         await self._places.taken()
         try:
-            return await self._run(call, claimed, context, None, on_begun)
+            await self._turns.taken()
+            try:
+                return await self._run(call, claimed, context, None, on_begun, is_step=True)
+            finally:
+                self._turns.give_back()
         finally:
             self._places.give_back()
 
@@ -123,21 +135,31 @@ class Processes:
         context: Context,
         memory_limit: int | None,
         on_begun: Callable[[], None],
+        *,
+        is_step: bool = False,
     ) -> Any:
         while True:
             await self._make_room(memory_limit)
             claimed.check_lease()
-            call = replace(call, believed_until=claimed.lease.believed_until)
+            call = call._replace(believed_until=claimed.lease.believed_until)
             child = self._take(memory_limit)
+            # A child that has run the function before begins at once.
+            is_slow = not is_step and call.reference not in child.known
+            slow = self._loop.call_later(_SLOW_SECONDS, self._start_is_slow, claimed) if is_slow else None
             try:
-                answer = await self._answered(child, call, claimed, context, on_begun)
+                answer = await self._answered(child, call, claimed, context, _then(slow, on_begun))
             finally:
+                if slow is not None:
+                    slow.cancel()
                 self._give_back(child)
             if isinstance(answer, Ended) and answer.is_too_late:
                 continue
             # A child that died while it was idle, or just then, has not cost the job its attempt.
             if not (isinstance(answer, ProcessDied) and child.runs > 1 and not child.has_begun):
                 return self._outcome(answer, context)
+
+    def _start_is_slow(self, claimed: ClaimedRun) -> None:
+        self._postpone(claimed, START_SECONDS + claimed.row.lasting)
 
     @staticmethod
     def left_behind(claimed: ClaimedRun) -> Future[Any] | None:  # noqa: ARG004  # a child never outlives its call
@@ -178,11 +200,10 @@ class Processes:
     ) -> ChildAnswer:
         answer = child.begin(call, lambda text: context.progress(**json.loads(text)), on_begun)
         try:
-            await asyncio.wait([answer])
+            return await answer
         except asyncio.CancelledError:
-            await self._stop(child, answer, claimed, context)
+            await self._stop(child, child.await_again(), claimed, context)
             raise
-        return answer.result()
 
     async def _stop(
         self, child: ChildProcess, answer: asyncio.Future[ChildAnswer], claimed: ClaimedRun, context: Context
@@ -226,9 +247,8 @@ class Processes:
             return
         if any(child.is_fit and child.memory_limit == memory_limit for child, _ in self._idle):
             return
-        for place, (child, timer) in enumerate(self._idle):
+        for place, (child, _) in enumerate(self._idle):
             if child.is_fit:
-                timer.cancel()
                 del self._idle[place]
                 child.kill()
                 with suppress(TimeoutError):
@@ -239,9 +259,8 @@ class Processes:
     def _take(self, memory_limit: int | None) -> ChildProcess:
         """Take the child that was used last, so that children in excess stay idle and end."""
         for place in reversed(range(len(self._idle))):
-            child, timer = self._idle[place]
+            child, _ = self._idle[place]
             if child.memory_limit == memory_limit or not child.is_fit:
-                timer.cancel()
                 del self._idle[place]
                 if child.is_fit:
                     return child
@@ -252,8 +271,31 @@ class Processes:
 
     def _give_back(self, child: ChildProcess) -> None:
         if child.is_fit:
-            timer = asyncio.get_running_loop().call_later(self._idle_seconds, child.kill)
-            self._idle.append((child, timer))
+            self._idle.append((child, monotonic()))
+            if self._sweep is None:
+                self._sweep = self._loop.call_later(self._idle_seconds, self._end_idle)
+
+    def _end_idle(self) -> None:
+        """One timer for all children, as each goes idle after every call."""
+        self._sweep, now = None, monotonic()
+        ended = [each for each in self._idle if now >= each[1] + self._idle_seconds]
+        self._idle = [each for each in self._idle if each not in ended]
+        for child, _ in ended:
+            child.kill()
+        if self._idle:
+            first = min(since for _, since in self._idle)
+            self._sweep = self._loop.call_later(first + self._idle_seconds - now, self._end_idle)
+
+
+def _then(slow: asyncio.TimerHandle | None, on_begun: Callable[[], None]) -> Callable[[], None]:
+    if slow is None:
+        return on_begun
+
+    def begun() -> None:
+        slow.cancel()
+        on_begun()
+
+    return begun
 
 
 def _keep_state(ended: Ended, context: Context) -> None:
