@@ -13,6 +13,7 @@ import psycopg
 import pytest
 
 from holdfast.domain.failure import Failure
+from holdfast.domain.filter_parser import parse_filter
 from holdfast.domain.job import NewJob, Policy
 from holdfast.domain.retention import Retention
 from holdfast.domain.ring import SEGMENTS
@@ -20,8 +21,20 @@ from holdfast.domain.transition import CompleteJob, FailJob, RetryJob
 from holdfast.postgres.borrowed import run_on_blocking
 from holdfast.postgres.conversation import Conversation
 from holdfast.postgres.statement import Statement
-from holdfast.storage import chores, job_lookup, job_verbs, jobs, notices, operators, runs, unserved, workers
+from holdfast.storage import (
+    chores,
+    job_lookup,
+    job_verbs,
+    jobs,
+    jobs_listed,
+    notices,
+    operators,
+    runs,
+    unserved,
+    workers,
+)
 from holdfast.storage.completions import RunToComplete, complete_one
+from holdfast.storage.explaining import circumstances
 from holdfast.storage.session import plan_as_written
 from storage.backlog import MILLION, NOW, fill
 from storage.query_plans import Plan, Statistics, explained
@@ -84,7 +97,42 @@ TOLD = notices.Notice(
 )
 WAITING = [*range(1, 6), *range(MILLION + 1, MILLION + 6)]
 
+
+def listed(text: str, source: jobs_listed.Source, window: int = 2_000) -> Statement[jobs_listed.ListedJob]:
+    """A page of 50, of one source."""
+    job_filter = parse_filter(text)
+    assert source in jobs_listed.sources(job_filter)
+    return jobs_listed.list_jobs(SCHEMA, job_filter, source=source, limit=50, window=window, now=NOW)
+
+
+LISTS = {
+    "list all": guard(listed("", "latest", 50), 15_000, "job_pkey", "ledger_pkey", "lease_pkey"),
+    "list of a kind": guard(listed("kind:nothing", "latest", 50_000), 6_000, "job_pkey", rows=50_000),
+    "list ready": guard(listed("state:ready", "ready", 50), 4_000, *READY, rows=1_000),
+    "list ready of a kind": guard(listed("state:ready kind:a", "ready"), 30_000, *READY, rows=20_000),
+    "list scheduled": guard(listed("state:scheduled", "scheduled"), 12_000, "scheduled_pkey", rows=2_000),
+    "list failed": guard(listed("state:failed", "failed", 50), 2_500, "dead_pkey", "ledger_pkey"),
+    "list failed by error": guard(
+        listed("state:failed error:x", "failed"), 12_000, "dead_pkey", "ledger_pkey", rows=2_000
+    ),
+    "list succeeded": guard(listed("state:succeeded", "ended"), 3_000, "ledger_pkey", rows=2_000),
+    "list cancelled": guard(listed("state:cancelled", "stopped"), 500, "ledger_stopped"),
+    "list running": guard(listed("state:running", "running", 50), 20_000, "lease_pkey", rows=3_000),
+    "list waiting": guard(listed("state:waiting", "waiting", 50), 500),
+    "list by id": guard(listed("id:5,1000005,2000010", "ids", 50), 1_000, "job_pkey"),
+    "list of a flow": guard(listed("flow:5", "children"), 500),
+    "list of a schedule": guard(listed("schedule:nightly", "fired"), 500),
+    "explain": guard(
+        circumstances(
+            SCHEMA, job=5, kind="mail", queue="default", priority=5, worker=None, unique_key="k", now=NOW
+        ),
+        8_000, *READY, "lease_pkey", rows=6_000,
+    ),
+    "job in full": guard(job_lookup.job_detail(SCHEMA, 5), 100, "job_pkey"),
+}  # fmt: skip
+
 GUARDS = {
+    **LISTS,
     "claim of 10": guard(
         runs.claim(SCHEMA, worker=1, queue="default", kinds=["mail"], limit=10, now=NOW),
         330, *READY, "job_pkey", "worker_pkey",

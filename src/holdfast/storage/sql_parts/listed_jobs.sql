@@ -38,9 +38,9 @@ page as materialized (
      select outcome, is_final, attempt, started_at, finished_at, worker, error, flag from {schema}.ledger
       where job = e.job order by run desc limit 1) f on true
     left join lateral (
-     select run_at, attempt from {schema}.scheduled where job = e.job and f.is_final is not true) s on true
+     select run_at, attempt from {schema}.scheduled where job = e.job and f.is_final is not true offset 0) s on true
     left join lateral (
-     select job from {schema}.waiting where job = e.job and f.is_final is not true and s.run_at is null) w on true
+     select job from {schema}.waiting where job = e.job and f.is_final is not true and s.run_at is null offset 0) w on true
     left join lateral (
      select l.job, l.attempt, l.ready_at, l.started_at, l.worker, l.cancel_requested_at
        from {schema}.worker k
