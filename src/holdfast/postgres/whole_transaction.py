@@ -97,8 +97,7 @@ class WholeTransaction:
         name = connection.prepared_as(text)
         try:
             if not self._session.pooler.keeps_sessions:
-                body = psycopg.AsyncClientCursor(connection).mogrify(last.text, last.params).encode()
-                await self._pool.send(connection, _commit(body))
+                await self._pool.send(connection, _commit(_written_out(connection, last)))
             elif name is not None:
                 await self._pool.send(connection, _commit(_execute(connection, name, last)))
             else:
@@ -138,6 +137,12 @@ def _commit(*commands: bytes) -> bytes:
 def _execute(connection: PooledConnection, name: bytes, statement: Statement[object]) -> bytes:
     values = statement.encoded()[1]
     return b"execute %b(%b)" % (name, b", ".join([_literal(connection, value) for value in values]))
+
+
+def _written_out(connection: PooledConnection, statement: Statement[object]) -> bytes:
+    """With its parameters in its text."""
+    text = psycopg.AsyncClientCursor(connection).mogrify(statement.text, statement.params)
+    return text.encode(connection.info.encoding)
 
 
 def _literal(connection: PooledConnection, value: object) -> bytes:
