@@ -57,9 +57,13 @@ class Attempts:
         self._new_task = _task_factory(self._loop)
         self.runs: dict[int, ClaimedRun] = {}
         # Makes what the handler and the hooks of a run are given.
-        self.context: Callable[[ClaimedRun], Context] = partial(
-            Context, save_progress=self._save_progress, complete=complete
-        )
+        save_progress = self._save_progress
+
+        def context(claimed: ClaimedRun) -> Context:
+            # By place: made for every job, where keywords cost.
+            return Context(claimed, save_progress, complete)
+
+        self.context: Callable[[ClaimedRun], Context] = context
         self._timeouts = RunTimeouts(self.runs, self._stop_soon)
         self._hook_caller = HookCaller(emitter)
         self._reporter = AttemptReporter(emitter, self._hook_caller, wake, self._forget)

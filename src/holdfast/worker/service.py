@@ -79,8 +79,9 @@ class Alarm:
         self._sleeper: asyncio.Future[None] | None = None
 
     def ring(self) -> None:
-        self._is_rung = True
-        self._end()
+        if not self._is_rung:  # each job that ends rings
+            self._is_rung = True
+            self._end()
 
     async def sleep(self, seconds: float) -> bool:
         """Sleep until it rings or the time is up. True if it rang."""
