@@ -16,7 +16,7 @@ from benchmarks.peers.tally import Tally
 from benchmarks.ways.__main__ import MEASURES
 from benchmarks.ways.extent import Extent
 from benchmarks.ways.page import write_page
-from benchmarks.ways.turns import Pair, Ran, middle
+from benchmarks.ways.turns import Pair, Ran, best, middle
 
 ROOT = Path(__file__).parent.parent
 OTHER_SYSTEMS = ("commands", "soak")
@@ -113,6 +113,10 @@ def test_a_figure_is_that_of_the_round_with_the_middle_ratio() -> None:
 def test_the_middle_round_can_be_chosen_by_what_a_job_costs() -> None:
     ours, theirs = [ran(1, 3), ran(2, 1), ran(3, 2)], [ran(1)] * 3
     assert middle(ours, theirs, by=lambda pair: pair.cost).ours == ran(3, 2)
+
+
+def test_beside_another_system_the_fastest_round_of_each_side_counts() -> None:
+    assert best([ran(10), ran(30)], [ran(9), ran(6)]) == Pair(ran(30), ran(9))
 
 
 def test_each_process_counts_in_a_place_of_its_own(tmp_path: Path) -> None:

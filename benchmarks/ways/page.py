@@ -45,7 +45,8 @@ The modules are `receipts.py`, `jobs.py`, `pgqueuer_app.py`, `awa_program.py` an
 
 - One embedded server for all, with its default durability; a fresh database for every run. The two sides
   of a row take turns for {rounds} rounds, {long_rounds} where they take long; the figure is that of the
-  round with the middle ratio.
+  round with the middle ratio. Beside commands of other systems it is the fastest round of each side, so that
+  no system is shown slower than it is because the machine was busy in its turn.
 - Jobs wait before a program starts. A figure counts from the moment when a tenth of them is handled, so
   that no start-up is in it, until the database says that none is left unfinished.
 - The **bare transaction** is psycopg in one process on uvloop: begin, the insert, one statement that

@@ -56,6 +56,13 @@ def middle(
     return pairs[len(pairs) // 2]
 
 
+def best(ours: list[Ran], theirs: list[Ran]) -> Pair:
+    """The fastest round of each. What else runs on the machine only slows a round down, so a peer that met
+    more of it than we did is not shown slower than it is.
+    """
+    return Pair(max(ours, key=lambda ran: ran.rate), max(theirs, key=lambda ran: ran.rate))
+
+
 def rate_figure(name: str, measure: str, pair: Pair, target: Target) -> Figure:
     return Figure(name, measure, pair.ratio, target, f"{pair.ours} against {pair.theirs} jobs/s")
 
