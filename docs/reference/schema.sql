@@ -332,6 +332,8 @@ CREATE TABLE holdfast.kind (
     timeout interval,
     keep interval,
     secrets text[] NOT NULL,
+    on_lost text,
+    tags text[],
     CONSTRAINT kind_name_check CHECK (((char_length(name) >= 1) AND (char_length(name) <= 200)))
 );
 

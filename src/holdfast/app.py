@@ -17,6 +17,7 @@ from holdfast.flows.events import Event
 from holdfast.flows.operators import FlowOperators
 from holdfast.handle import Handle
 from holdfast.insights.jobs import Jobs
+from holdfast.insights.kinds import Kinds
 from holdfast.insights.operations import Operations
 from holdfast.job import Call, Job
 from holdfast.job_writer import JobWriter
@@ -100,6 +101,7 @@ class App(Decorators):
         )
         self.jobs = Jobs(self.schema, self._connections, lambda: self._worker_maker.keeping)
         self.operations = Operations(self.schema, self._connections, lambda: self._worker_maker.keeping)
+        self.kinds = Kinds(self.schema, self._connections)
         self.schedules = Schedules(self.schema, self._connections, self._job_writer.check_own)
 
     async def enqueue_many(self, calls: Iterable[Call[Any]], *, conn: object = None) -> list[Handle[Any]]:

@@ -33,6 +33,7 @@ HoldfastError
 ├── StepNotFound                 a flow has done no step of that name
 ├── NotAFlow                     the job is a plain one: operate it as a job
 ├── FlowNotFailed                only a flow that has failed can be resumed or retried
+├── KindNotFound                 no worker has stored a kind of that name
 ├── OperationNotFound            there is no such operation (any more)
 ├── QueueNotFound                no job, setting, schedule or worker knows a queue of that name
 ├── ScheduleNotFound             there is no schedule of that name, or no such scope of it
@@ -297,6 +298,15 @@ class FlowNotFailed(HoldfastError):
     def __init__(self, flow: int, state: "JobState") -> None:
         self.flow, self.state = flow, state
         super().__init__(f"flow {flow} is {state}: only a failed flow can be resumed or retried")
+
+
+class KindNotFound(HoldfastError, LookupError):
+    def __init__(self, kind: str, *, near: str, advice: str) -> None:
+        self.kind = kind
+        super().__init__(
+            f'no worker has declared a kind "{kind}" to this database'
+            + (f"{near} Else {advice}" if near else f": {advice}")
+        )
 
 
 class OperationNotFound(HoldfastError, LookupError):

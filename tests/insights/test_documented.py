@@ -8,11 +8,15 @@ import pytest
 
 from holdfast.domain.filter_parser import parse_filter
 from holdfast.domain.job_filter import FILTER_STATES
+from holdfast.domain.parameters import KindParameter
 from holdfast.insights.explanation import Reason
 from holdfast.insights.job_records import JobDetail, JobPage, JobRun, JobSummary, RunError
 from holdfast.insights.jobs import Jobs
+from holdfast.insights.kind_records import KindRecord
+from holdfast.insights.kinds import Kinds
 from holdfast.insights.operation_steps import Operation, Preview
 from holdfast.insights.operations import Operations
+from holdfast.storage.jobs import Enqueued
 from support.doc_examples import DOCS, run_page
 
 PAGE = "reference/jobs.md"
@@ -35,6 +39,18 @@ def test_every_verb_and_field_of_operations_is_named() -> None:
     verbs = {name.removesuffix("_sync") for name in vars(Operations) if not name.startswith("_")}
     fields = {field.name for record in (Operation, Preview) for field in dataclasses.fields(record)}
     assert verbs | fields <= named
+
+
+def test_every_example_about_kinds_runs(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDFAST_DSN", dsn)
+    run_page("reference/kinds.md", monkeypatch)
+
+
+def test_every_verb_and_field_of_kinds_is_named() -> None:
+    named = set(re.findall(r"`(?:app\.kinds\.)?(\w+)", (DOCS / "reference/kinds.md").read_text("utf-8")))
+    verbs = {name.removesuffix("_sync") for name in vars(Kinds) if not name.startswith("_")}
+    fields = {field.name for record in (KindRecord, KindParameter) for field in dataclasses.fields(record)}
+    assert verbs | fields | {*Enqueued._fields} <= named
 
 
 def test_every_verb_field_state_and_reason_is_named() -> None:

@@ -20,6 +20,8 @@ from holdfast.errors import InvalidConnectionString
 from holdfast.postgres.schema import Schema
 from holdfast.settings import Embedded, read_target
 
+Acting = Callable[..., int | None]
+
 MANY = 10
 """More than these are changed only if the operator has confirmed it."""
 _PORT = "5432"
@@ -49,33 +51,41 @@ class Change:
         return None if click.confirm(f"{what}?", err=True) else refuse("nothing was changed")
 
 
-def changing(command: Callable[..., int | None]) -> Callable[..., int | None]:
-    """Adds --reason, --by, --yes, --dsn, --schema and --json, and gives them to the command as `change`."""
+def changing(*, asks: bool = True) -> Callable[[Acting], Acting]:
+    """Adds --reason, --by, --dsn, --schema and --json, and gives them to the command as `change`; --yes, if
+    the command may ask.
+    """
 
-    @click.option("--reason", metavar="TEXT", help="Why, for the audit.")
-    @click.option(
-        "--by",
-        callback=_by,
-        metavar="NAME",
-        help="Who does it, for the audit; without it, your user name and host.",
-    )
-    @click.option("--yes", is_flag=True, help="Do it without asking.")
-    @where
-    @json_option
-    @wraps(command)
-    def with_change(
-        *args: Any,
-        reason: str | None,
-        by: str,
-        yes: bool,
-        dsn: str | None,
-        schema: Schema,
-        as_json: bool,
-        **more: Any,
-    ) -> int | None:
-        return command(*args, change=Change(by, reason, yes, dsn, schema, as_json), **more)
+    def decorated(command: Acting) -> Acting:
+        @click.option("--reason", metavar="TEXT", help="Why, for the audit.")
+        @click.option(
+            "--by",
+            callback=_by,
+            metavar="NAME",
+            help="Who does it, for the audit; without it, your user name and host.",
+        )
+        @where
+        @json_option
+        @wraps(command)
+        def with_change(
+            *args: Any,
+            reason: str | None,
+            by: str,
+            dsn: str | None,
+            schema: Schema,
+            as_json: bool,
+            yes: bool = False,
+            **more: Any,
+        ) -> int | None:
+            return command(*args, change=Change(by, reason, yes, dsn, schema, as_json), **more)
 
-    return with_change
+        return (
+            click.option("--yes", is_flag=True, help="Do it without asking.")(with_change)
+            if asks
+            else with_change
+        )
+
+    return decorated
 
 
 def operator() -> str:

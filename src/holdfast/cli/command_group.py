@@ -4,9 +4,11 @@ from collections.abc import Sequence
 
 import click
 
+from holdfast.cli.enqueue import enqueue
 from holdfast.cli.exit_codes import Exit
 from holdfast.cli.flows import flows
 from holdfast.cli.jobs import jobs
+from holdfast.cli.kinds import kinds
 from holdfast.cli.migrate import migrate
 from holdfast.cli.operations import operations
 from holdfast.cli.queues import queues
@@ -23,8 +25,10 @@ def commands() -> None:
     """Durable jobs for Python on the Postgres you already have."""
 
 
+commands.add_command(enqueue)
 commands.add_command(flows)
 commands.add_command(jobs)
+commands.add_command(kinds)
 commands.add_command(migrate)
 commands.add_command(operations)
 commands.add_command(queues)

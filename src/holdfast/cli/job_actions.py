@@ -25,7 +25,7 @@ ids_argument = click.argument("jobs", type=click.IntRange(1), nargs=-1, required
 
 @click.command()
 @ids_argument
-@changing
+@changing()
 def cancel(jobs: Sequence[int], *, change: Change) -> int:
     """End jobs that wait, and ask those that run to stop."""
 
@@ -38,7 +38,7 @@ def cancel(jobs: Sequence[int], *, change: Change) -> int:
 
 @click.command()
 @ids_argument
-@changing
+@changing()
 def retry(jobs: Sequence[int], *, change: Change) -> int:
     """Run failed jobs from their start, with all attempts and nothing saved."""
 
@@ -50,7 +50,7 @@ def retry(jobs: Sequence[int], *, change: Change) -> int:
 
 @click.command()
 @ids_argument
-@changing
+@changing()
 def resume(jobs: Sequence[int], *, change: Change) -> int:
     """Give failed jobs one more attempt, with the state and the steps that they saved."""
 
@@ -63,7 +63,7 @@ def resume(jobs: Sequence[int], *, change: Change) -> int:
 @click.command()
 @ids_argument
 @parameters_option("Change an argument. The others stay as they are, secrets too.")
-@changing
+@changing()
 def rerun(jobs: Sequence[int], *, parameters: Mapping[str, Any], change: Change) -> int:
     """Enqueue new jobs with the policy and the arguments of these."""
 
@@ -78,7 +78,7 @@ def rerun(jobs: Sequence[int], *, parameters: Mapping[str, Any], change: Change)
 @click.command()
 @ids_argument
 @click.argument("when", callback=read_until)
-@changing
+@changing()
 def reschedule(jobs: Sequence[int], *, when: datetime | str, change: Change) -> int:
     """Let waiting jobs run at another time WHEN: 2h from now, 0s for now, or 2026-01-31T09:00 (UTC)."""
     to = f"at {moment(when)} UTC" if isinstance(when, datetime) else f"in {compact(duration(when))}"
@@ -100,7 +100,7 @@ def reschedule(jobs: Sequence[int], *, when: datetime | str, change: Change) -> 
     metavar="PRIORITY",
     help="0 (most urgent) to 9.",
 )
-@changing
+@changing()
 def reprioritise(jobs: Sequence[int], *, priority: int, change: Change) -> int:
     """Give jobs another priority. One that runs has it from its next attempt on."""
 
@@ -115,7 +115,7 @@ def reprioritise(jobs: Sequence[int], *, priority: int, change: Change) -> int:
 @ids_argument
 @click.option("--to", "queue", required=True, metavar="QUEUE", help="The queue to put them into.")
 @click.option("--create", is_flag=True, help="Also if nothing knows a queue of this name yet.")
-@changing
+@changing()
 def move(jobs: Sequence[int], *, queue: str, create: bool, change: Change) -> int:
     """Put waiting jobs into another queue."""
 
@@ -130,7 +130,7 @@ def move(jobs: Sequence[int], *, queue: str, create: bool, change: Change) -> in
 
 @click.command()
 @ids_argument
-@changing
+@changing()
 def delete(jobs: Sequence[int], *, change: Change) -> int:
     """Delete jobs that ended or wait for their turn, with all that is known of them."""
 

@@ -12,13 +12,15 @@ from holdfast.domain.job import NewJob, Policy, args_json, check_ids, check_text
 from holdfast.domain.job_filter import JobFilter
 from holdfast.domain.retention import Retention
 from holdfast.errors import InvalidInput, JobNotFound
-from holdfast.insights.job_list import list_page, redactions_of
+from holdfast.insights.job_list import list_page
+from holdfast.insights.kind_actions import check_arguments
 from holdfast.postgres.conversation import Conversation, ask
 from holdfast.postgres.schema import Schema
 from holdfast.storage import job_verbs, operators
 from holdfast.storage.audit import put_audit
 from holdfast.storage.job_lookup import job_detail
 from holdfast.storage.jobs import enqueue
+from holdfast.storage.kinds import kinds
 from holdfast.worker.cancel_log import log_cancelled
 
 Answers = dict[int, str]
@@ -106,13 +108,15 @@ def rerun(
     [summary], [detail] = page.jobs, more
     text = detail.args
     if args is not None:
-        redaction = (yield from redactions_of(schema, [summary.kind])).get(summary.kind)
-        if redaction is None:
+        known = yield from ask(kinds(schema, names=[summary.kind], limit=1))
+        if not known:
             raise InvalidInput(
                 f'no worker has told what is secret in "{summary.kind}": start one that knows it, '
                 "or run the job again with the arguments that it has"
             )
-        text = args_json(redaction.restored(dict(args), json.loads(text)))
+        edited = known[0].redaction.restored(dict(args), json.loads(text))
+        check_arguments(known[0], edited)
+        text = args_json(edited)
     policy = Policy(
         summary.kind,
         summary.queue,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
-from holdfast.domain.backoff import to_json
+from holdfast.domain.backoff import from_json, to_json
 from holdfast.domain.job import Policy, check_limit, check_name
 from holdfast.domain.redaction import Redaction
 from holdfast.postgres.schema import Schema
@@ -35,10 +35,27 @@ class KindRow(NamedTuple):
     keep: timedelta | None
     parameters: str
     secrets: list[str]
+    on_lost: str | None
+    tags: list[str] | None
     version: str
     first_seen_at: datetime
     last_seen_at: datetime
     workers: int
+
+    @property
+    def policy(self) -> Policy:
+        """As its code declares it. What an older release has not stored is as by default."""
+        return Policy(
+            self.name,
+            self.queue,
+            self.priority,
+            self.max_attempts,
+            from_json(self.backoff),
+            self.timeout,
+            self.keep,
+            "fail" if self.on_lost == "fail" else "retry",
+            tuple(self.tags or ()),
+        )
 
     @property
     def redaction(self) -> Redaction:
@@ -68,6 +85,8 @@ def put_kinds(
         timeouts=[policy.timeout for policy in policies],
         keeps=[policy.keep for policy in policies],
         secrets=[json.dumps(kind.redaction.written()) for kind in ordered],
+        on_losts=[policy.on_lost for policy in policies],
+        tags=[json.dumps(policy.tags) for policy in policies],
         version=version,
         now=now,
     )

@@ -6,7 +6,7 @@ with clock as materialized (
   select w.kinds from {schema}.worker w, clock where w.lost_at is null and w.expires_at > clock.now
 )
 select k.name, k.style, k.queue, k.priority, k.max_attempts, k.backoff::text, k.timeout, k.keep, k.parameters::text, k.secrets,
-       k.version, k.first_seen_at, k.last_seen_at,
+       k.on_lost, k.tags, k.version, k.first_seen_at, k.last_seen_at,
        (select count(*) from alive a where k.name = any(a.kinds)) as workers
   from {schema}.kind k
  where (%(names)s::text[] is null or k.name = any(%(names)s::text[]))
