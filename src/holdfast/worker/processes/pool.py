@@ -1,4 +1,4 @@
-"""Hands runs to child processes, one run at a time to each. Idle children are used before new ones start.
+"""Hands runs to child processes, one run at a time to each.
 Runs that wait for a child wait here and not in a child: its death is that of one run, and the child that is
 free first takes the next.
 """
@@ -7,7 +7,6 @@ import asyncio
 import json
 from collections.abc import Callable
 from concurrent.futures import Future
-from contextlib import suppress
 from functools import partial
 from time import monotonic
 from typing import Any, Self
@@ -20,6 +19,7 @@ from holdfast.worker.context import Context
 from holdfast.worker.failure_from_error import from_error
 from holdfast.worker.handler_requests import EndWith
 from holdfast.worker.processes.child_process import DEATH_SECONDS, ChildAnswer, ChildProcess
+from holdfast.worker.processes.children import IDLE_SECONDS, Children
 from holdfast.worker.processes.main_script import refuse_a_second_worker
 from holdfast.worker.processes.messages import CallHandler, Ended
 from holdfast.worker.processes.pickles import dump, load
@@ -29,7 +29,6 @@ from holdfast.worker.processes.turns import PATIENCE_SECONDS, Turns
 
 # From being told to stop until being killed: enough to remove a temporary file, and short beside any timeout.
 GRACE_SECONDS = 0.5
-IDLE_SECONDS = 60.0
 # How long a child may take to start and to import a handler's module before that counts as its timeout.
 START_SECONDS = 60.0
 # A start that takes longer is reported to the leader, which waits for longer than this past a run's timeout.
@@ -46,8 +45,7 @@ def _nothing(claimed: ClaimedRun, seconds: float | None) -> None: ...
 class Processes:
     """A caller whose handlers a timeout really stops. No child is left when its `async with` block ends.
 
-    Children are shared by all kinds with the same memory limit, or none. Their tasks are in a group, and
-    never fail. A job comes with a place that its claim has taken; a step of a flow waits for a place.
+    A job comes with a place that its claim has taken; a step of a flow waits for a place.
     """
 
     def __init__(
@@ -63,28 +61,17 @@ class Processes:
         self._turns = None if places is None else Turns(places.limit, places.allow_ahead, patience=patience)
         self._postpone = postpone
         self._grace = grace
-        self._idle_seconds = idle
-        self._group = asyncio.TaskGroup()
-        self._children: set[ChildProcess] = set()
-        self._idle: list[tuple[ChildProcess, float]] = []
-        self._sweep: asyncio.TimerHandle | None = None
+        self._children = Children(None if places is None else places.limit, idle)
         self._references: dict[Callable[..., Any], Reference] = {}
 
     async def __aenter__(self) -> Self:
         refuse_a_second_worker()
         self._loop = asyncio.get_running_loop()
-        await self._group.__aenter__()
+        await self._children.__aenter__()
         return self
 
     async def __aexit__(self, *_error: object) -> None:
-        if self._sweep is not None:
-            self._sweep.cancel()
-        self._idle.clear()
-        for child in self._children:
-            child.kill()
-        # The group is not told of the block's own error, which it would wrap: its tasks end because they
-        # are killed.
-        await self._group.__aexit__(None, None, None)
+        await self._children.__aexit__()
 
     async def call(self, claimed: ClaimedRun, context: Context, arguments: dict[str, Any]) -> Any:
         """What the handler returned or raised in its process, or ProcessDied."""
@@ -139,10 +126,10 @@ class Processes:
         is_step: bool = False,
     ) -> Any:
         while True:
-            await self._make_room(memory_limit)
+            await self._children.make_room(memory_limit)
             claimed.check_lease()
             call = call._replace(believed_until=claimed.lease.believed_until)
-            child = self._take(memory_limit)
+            child = self._children.take(memory_limit)
             # A child that has run the function before begins at once.
             is_slow = not is_step and call.reference not in child.known
             slow = self._loop.call_later(_SLOW_SECONDS, self._start_is_slow, claimed) if is_slow else None
@@ -151,7 +138,7 @@ class Processes:
             finally:
                 if slow is not None:
                     slow.cancel()
-                self._give_back(child)
+                self._children.give_back(child)
             if isinstance(answer, Ended) and answer.is_too_late:
                 continue
             # A child that died while it was idle, or just then, has not cost the job its attempt.
@@ -240,51 +227,6 @@ class Processes:
                 lost = f"it cannot be unpickled here ({type(error).__name__}: {error})"
         context.log.warning("its result stays in the child process: %s", lost)
         return NotBrought("result_too_large" if answer.is_too_large else "result_unencodable")
-
-    async def _make_room(self, memory_limit: int | None) -> None:
-        """If there are as many children as allowed, kill an idle one with another memory limit."""
-        if self._places is None or len(self._children) < self._places.limit:
-            return
-        if any(child.is_fit and child.memory_limit == memory_limit for child, _ in self._idle):
-            return
-        for place, (child, _) in enumerate(self._idle):
-            if child.is_fit:
-                del self._idle[place]
-                child.kill()
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(DEATH_SECONDS):
-                        await child.gone.wait()
-                return
-
-    def _take(self, memory_limit: int | None) -> ChildProcess:
-        """Take the child that was used last, so that children in excess stay idle and end."""
-        for place in reversed(range(len(self._idle))):
-            child, _ = self._idle[place]
-            if child.memory_limit == memory_limit or not child.is_fit:
-                del self._idle[place]
-                if child.is_fit:
-                    return child
-        child = ChildProcess(memory_limit)
-        self._children.add(child)
-        self._group.create_task(child.tend()).add_done_callback(lambda _: self._children.discard(child))
-        return child
-
-    def _give_back(self, child: ChildProcess) -> None:
-        if child.is_fit:
-            self._idle.append((child, monotonic()))
-            if self._sweep is None:
-                self._sweep = self._loop.call_later(self._idle_seconds, self._end_idle)
-
-    def _end_idle(self) -> None:
-        """One timer for all children, as each goes idle after every call."""
-        self._sweep, now = None, monotonic()
-        ended = [each for each in self._idle if now >= each[1] + self._idle_seconds]
-        self._idle = [each for each in self._idle if each not in ended]
-        for child, _ in ended:
-            child.kill()
-        if self._idle:
-            first = min(since for _, since in self._idle)
-            self._sweep = self._loop.call_later(first + self._idle_seconds - now, self._end_idle)
 
 
 def _then(slow: asyncio.TimerHandle | None, on_begun: Callable[[], None]) -> Callable[[], None]:
