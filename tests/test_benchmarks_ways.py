@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -158,3 +159,23 @@ def test_the_page_shows_every_figure_and_every_command_that_was_run(tmp_path: Pa
     assert [name for name in MEASURES if f"measure of {name} |" not in page] == []
     assert all(f"`{command}" in page for command in ("holdfast worker -A", "pgq run", "procrastinate --app="))
     assert (tmp_path / "benchmarks-ways.svg").read_text("utf-8").count("<rect") == len(MEASURES)
+
+
+def test_the_page_about_ways_has_a_figure_for_every_row() -> None:
+    page = (ROOT / "docs/reference/benchmarks-ways.md").read_text("utf-8")
+    for measure in (
+        "against `--log-level warning`",
+        "against `pgq run`",
+        "default slots",
+        "in `ctx.transaction()`",
+        "AsyncSession",
+        "`loop.run_in_executor`",
+        "`time.sleep`",
+        "`ProcessPoolExecutor(",
+        "against what the cores can give",
+        "8 worker processes",
+        "scopes",
+        "a lone flow's whole step",
+        "against the sum of its parts",
+    ):
+        assert re.search(rf"^\| .*{re.escape(measure)}.* \|", page, re.MULTILINE), measure
