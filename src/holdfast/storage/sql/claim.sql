@@ -2,8 +2,8 @@
 -- %(after_priority)s and %(after_job)s if these are given, so that what was just taken is not stepped over again.
 -- Only kinds that the worker knows, only before their deadline, only while the queue is not paused, and only
 -- for a worker that has not been marked lost: its row is locked (key share), so that marking waits for us.
--- %(is_quick)s leaves out every row that a transaction has ever locked: to try a lock and find it held costs five times
--- what it costs to look at the row. Such a row may be free by now, so a claim that tries them has to follow.
+-- %(is_quick)s leaves out every row that a transaction has ever locked: to try a lock and find it held costs another read of
+-- the page and two requests for locks. Such a row may be free by now, so a claim that tries them has to follow.
 -- Locks ready rows in (priority, job) order and skips locked ones; leans on the primary key of ready, whose
 -- segments are named as literals so that the one being truncated is neither read nor locked. Each of them gets
 -- a delete of its own (taken_0 …): rows of one partition go by their places in two thirds of the time.
