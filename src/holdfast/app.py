@@ -19,6 +19,7 @@ from holdfast.handle import Handle
 from holdfast.insights.jobs import Jobs
 from holdfast.insights.kinds import Kinds
 from holdfast.insights.operations import Operations
+from holdfast.insights.workers import Workers
 from holdfast.job import Call, Job
 from holdfast.job_writer import JobWriter
 from holdfast.postgres.options import PoolOptions
@@ -102,6 +103,7 @@ class App(Decorators):
         self.jobs = Jobs(self.schema, self._connections, lambda: self._worker_maker.keeping)
         self.operations = Operations(self.schema, self._connections, lambda: self._worker_maker.keeping)
         self.kinds = Kinds(self.schema, self._connections)
+        self.workers = Workers(self.schema, self._connections)
         self.schedules = Schedules(self.schema, self._connections, self._job_writer.check_own)
 
     async def enqueue_many(self, calls: Iterable[Call[Any]], *, conn: object = None) -> list[Handle[Any]]:

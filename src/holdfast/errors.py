@@ -38,6 +38,7 @@ HoldfastError
 ├── QueueNotFound                no job, setting, schedule or worker knows a queue of that name
 ├── ScheduleNotFound             there is no schedule of that name, or no such scope of it
 ├── ScheduleConflict             the name belongs to a schedule of the other sort: declared, or stored
+├── WorkerNotFound               there is no such worker (any more)
 │  the handler or flow that runs meets it, or its attempt ends with it:
 ├── StepFailed                   a step of a flow failed for good
 ├── EventTimeout                 the event that a flow waited for did not come in time
@@ -340,6 +341,15 @@ class ScheduleConflict(HoldfastError):
             f'schedule "{name}" is declared in code: change it there, or choose another name'
             if is_declared
             else f'a stored schedule is called "{name}": give the declaration another name=…, or delete it'
+        )
+
+
+class WorkerNotFound(HoldfastError, LookupError):
+    def __init__(self, worker: int) -> None:
+        self.worker = worker
+        super().__init__(
+            f"there is no worker {worker}: it has stopped, or was lost long ago; see app.workers.list() for "
+            "those that there are"
         )
 
 

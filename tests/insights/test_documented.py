@@ -16,6 +16,7 @@ from holdfast.insights.kind_records import KindRecord
 from holdfast.insights.kinds import Kinds
 from holdfast.insights.operation_steps import Operation, Preview
 from holdfast.insights.operations import Operations
+from holdfast.insights.workers import RunningJob, WorkerRecord, Workers, WorkerState
 from holdfast.storage.jobs import Enqueued
 from support.doc_examples import DOCS, run_page
 
@@ -51,6 +52,18 @@ def test_every_verb_and_field_of_kinds_is_named() -> None:
     verbs = {name.removesuffix("_sync") for name in vars(Kinds) if not name.startswith("_")}
     fields = {field.name for record in (KindRecord, KindParameter) for field in dataclasses.fields(record)}
     assert verbs | fields | {*Enqueued._fields} <= named
+
+
+def test_every_example_about_workers_runs(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDFAST_DSN", dsn)
+    run_page("reference/workers.md", monkeypatch)
+
+
+def test_every_verb_and_field_of_workers_is_named() -> None:
+    named = set(re.findall(r"`(?:app\.workers\.)?(\w+)", (DOCS / "reference/workers.md").read_text("utf-8")))
+    verbs = {name.removesuffix("_sync") for name in vars(Workers) if not name.startswith("_")}
+    fields = {field.name for record in (WorkerRecord, RunningJob) for field in dataclasses.fields(record)}
+    assert verbs | fields | {*get_args(WorkerState)} <= named
 
 
 def test_every_verb_field_state_and_reason_is_named() -> None:

@@ -267,6 +267,13 @@ GUARDS = {
         first(job_verbs.move(SCHEMA, WAITING, queue="elsewhere")),
         3_000, *READY, "scheduled_pkey", "job_pkey", rows=1_000,
     ),
+    "worker list": guard(
+        workers.workers(SCHEMA, now=NOW), 4_500, "worker_pkey", "lease_pkey", "job_pkey"
+    ),
+    "worker list of one": guard(
+        workers.workers(SCHEMA, worker=7, runs=1_000, now=NOW),
+        1_000, "worker_pkey", "lease_pkey", "job_pkey",
+    ),
 }  # fmt: skip
 
 # One look at a view whose joins must also serve people who read all of it: of a ledger whose statistics say

@@ -15,6 +15,7 @@ from holdfast.cli.queues import queues
 from holdfast.cli.schedules import schedules
 from holdfast.cli.version import version
 from holdfast.cli.worker import worker
+from holdfast.cli.workers import workers
 from holdfast.errors import HoldfastError, InvalidConnectionString, InvalidFilter, MissingPrivilege
 from holdfast.postgres.migrations.migration import Migration
 from holdfast.storage.migrations import packaged
@@ -35,6 +36,7 @@ commands.add_command(queues)
 commands.add_command(schedules)
 commands.add_command(version)
 commands.add_command(worker)
+commands.add_command(workers)
 
 
 def main(args: Sequence[str] | None = None, *, migrations: Sequence[Migration] | None = None) -> int:

@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from holdfast.domain.duration import LONGEST
+from holdfast.domain.job import check_limit, is_whole
 from holdfast.errors import InvalidInput
 from holdfast.postgres.conversation import Conversation, ask
 from holdfast.postgres.schema import Schema
@@ -14,6 +15,7 @@ from holdfast.storage.statements import statement
 
 LEASE = timedelta(seconds=30)
 LEAD = timedelta(seconds=10)
+_IDS = range(-(2**63), 2**63)
 
 
 class Lead(NamedTuple):
@@ -23,6 +25,31 @@ class Lead(NamedTuple):
     is_any_silent: bool
 
 
+class WorkerRow(NamedTuple):
+    """A worker, and the jobs that it has run for longest: one element of each array for a job."""
+
+    id: int
+    host: str
+    pid: int
+    version: str
+    queues: list[str]
+    kinds: list[str]
+    slots: int
+    started_at: datetime
+    beat_at: datetime
+    expires_at: datetime
+    lost_at: datetime | None
+    is_leader: bool
+    used: int
+    jobs: list[int]
+    job_kinds: list[str]
+    attempts: list[int]
+    since: list[datetime]
+    are_cancelling: list[bool]
+    now: datetime
+
+
+_LIST = statement("worker_list", WorkerRow, is_repeatable=True)
 _REGISTER = statement("register", int)
 _RETIRE_LOCK = statement("retire_lock", int)
 _RETIRE = statement("retire", bool, is_repeatable=True)
@@ -67,6 +94,29 @@ def register(
         lease=lease_length(lease),
         now=now,
     )
+
+
+def workers(
+    schema: Schema,
+    *,
+    worker: int | None = None,
+    after: int | None = None,
+    limit: int = 1_000,
+    runs: int = 3,
+    now: datetime | None = None,
+) -> Statement[WorkerRow]:
+    """A page of workers by id, or one of them, each with up to `runs` of the jobs that it runs."""
+    for given in (worker, after):
+        if given is not None:
+            check_worker(given)
+    check_limit(limit)
+    check_limit(runs)
+    return _LIST.with_params(schema, worker=worker, after=after, limit=limit, runs=runs, now=now)
+
+
+def check_worker(worker: object) -> None:
+    if not is_whole(worker) or worker not in _IDS:
+        raise InvalidInput(f"{worker!r} is not the id of a worker: give an integer")
 
 
 def retire(schema: Schema, *, worker: int, now: datetime | None = None) -> Conversation[bool]:
