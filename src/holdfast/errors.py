@@ -68,7 +68,7 @@ HoldfastError
 
 HoldfastWarning                  a UserWarning: it works, but probably not as you meant it
 ├── OutsideTransaction           written without `conn` inside a block that commits: rolled back alone
-└── BlocksEventLoop              a verb that ends in _sync was called where an event loop runs
+└── BlocksEventLoop              a method whose name ends in _sync was called on a running event loop
 """
 
 from collections.abc import Mapping, Sequence
@@ -119,9 +119,9 @@ class InvalidMigration(InvalidInput):
 
 
 class WrongConnection(InvalidInput, TypeError):
-    """A connection that this call cannot run on: of an unknown kind or of the other colour; that of another
-    task; none at all, where one is required; and for a block that commits, one in autocommit or in a
-    transaction that others end.
+    """A connection that this call cannot run on: of an unknown kind; an async one where a blocking one is
+    needed, or the reverse; that of another task; none at all, where one is required; and for a block that
+    commits, one in autocommit or in a transaction that others end.
     """
 
 

@@ -159,7 +159,7 @@ class Using(Generic[P, R]):
         """The job with these arguments, checked, to be given to `app.enqueue_many` or to a schedule."""
         if self.options.conn is not None:
             raise InvalidInput(
-                "a call is written by the verb that takes it: leave conn out of using(…), and pass it to "
+                "call(…) writes nothing and needs no connection: leave conn out of using(…), and pass it to "
                 "app.enqueue_many(…, conn=…) or app.schedules.put(…, conn=…)"
             )
         return self.new_call(*args, **kwargs)

@@ -114,7 +114,7 @@ def reprioritise(jobs: Sequence[int], *, priority: int, change: Change) -> int:
 @click.command()
 @ids_argument
 @click.option("--to", "queue", required=True, metavar="QUEUE", help="The queue to put them into.")
-@click.option("--create", is_flag=True, help="Also if nothing knows a queue of this name yet.")
+@click.option("--create", is_flag=True, help="Accept a name that no job, schedule or worker uses yet.")
 @changing()
 def move(jobs: Sequence[int], *, queue: str, create: bool, change: Change) -> int:
     """Put waiting jobs into another queue."""

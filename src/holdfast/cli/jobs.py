@@ -97,7 +97,7 @@ def show(job: int, *, dsn: str | None, schema: Schema, as_json: bool) -> None:
 @where
 @json_option
 def explain(job: int, *, dsn: str | None, schema: Schema, as_json: bool) -> None:
-    """Say why a job is not running, and what to do about it. Of a job that ended, how it ended."""
+    """Say why a job is not running, and what to do about it. For a job that has ended: how."""
     with opened(dsn, schema) as app:
         explanation = app.jobs.explain_sync(job)
     if as_json:

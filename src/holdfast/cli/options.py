@@ -23,7 +23,7 @@ MISSING = (
 
 
 def length(ctx: click.Context, param: click.Parameter, value: str) -> timedelta:
-    """For options that take a length of time, which must be longer than nothing."""
+    """For options that take a length of time, which must be more than zero."""
     try:
         read = duration(value, name="the value")
     except InvalidInput as error:

@@ -52,9 +52,9 @@ def list_(*, watch: bool, dsn: str | None, schema: Schema, as_json: bool) -> Non
     "--until",
     callback=read_until,
     metavar="TIME",
-    help="A time, or a length such as 2h; for ever without it.",
+    help="When the pause ends: a time, or a length from now such as 2h. Without it, it never ends by itself.",
 )
-@click.option("--create", is_flag=True, help="Also if nothing knows a queue of this name yet.")
+@click.option("--create", is_flag=True, help="Accept a name that no job, schedule or worker uses yet.")
 @where
 @json_option
 def pause(

@@ -34,9 +34,9 @@ class Shape:
     arguments: msgspec.json.Decoder[msgspec.Struct]
     result: msgspec.json.Decoder[Any]
     plain: tuple[type, ...] | None
-    """The types of all arguments, if these are of the kinds that equality says everything about."""
+    """The types of all arguments, if two values of each are the same whenever they are equal; else None."""
     is_exact: bool
-    """Whether whatever JSON takes of these types it gives back: a float may be one that it does not know."""
+    """Whether every value of these types survives JSON. A float may not: JSON has no NaN and no infinity."""
     redaction: Redaction
     """The secret places of the arguments; those of the result begin with `/return`."""
 

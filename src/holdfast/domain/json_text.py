@@ -58,7 +58,7 @@ def is_surely_longer(value: object, limit: int, *, depth: int = 3) -> bool:
         parts = value.values()  # type: ignore[attr-defined]  # it is one
     else:
         return False
-    # Each part takes a character and a comma at least, but for the last.
+    # Each part takes at least one character and a comma; the last one has no comma.
     return 2 * len(value) - 1 > limit or (  # type: ignore[arg-type]  # as above
         depth > 0 and any(is_surely_longer(part, limit, depth=depth - 1) for part in parts)
     )

@@ -133,8 +133,8 @@ def _again(run: Run, failure: Failure, delay: timedelta | None, luck: float) -> 
 
 
 def _patience(lasting: timedelta, luck: float) -> timedelta:
-    """How long to wait for a version that fits. Not the job's own policy: no attempt is counted, so that its
-    delay would stay the first one, which may be none at all.
+    """How long to wait for a worker whose code can read the job. The job's own backoff is of no use here: no
+    attempt is counted, so it would give the delay of the first attempt each time, which may be zero.
     """
     return min(max(lasting / 4 * (0.75 + luck / 2), _SOONEST), _LATEST)
 

@@ -100,7 +100,9 @@ class Branches:
         return ended
 
     async def _release(self) -> None:
-        """None of these was cut by another: perhaps they all were, together."""
+        """Let the held branches go on: no branch of this group has cut them short. If the group is in a
+        branch that may have been cut short, that one is held first.
+        """
         outer = here()
         if outer is not None and outer.may_be_cut:
             await outer.hold()

@@ -115,8 +115,8 @@ class FlowCaller:
 
 
 def _judged(claimed: ClaimedRun, error: BaseException) -> BaseException:
-    """What the flow's own policy decides on, or what the run came to whatever that says: an end that is kept
-    would only be met again.
+    """The error that the flow's own retry policy is asked about, or an `EndWith` that leaves it out: an error
+    that is stored with the flow would come back in every attempt.
     """
     match error:
         case FlowDiverged():

@@ -73,7 +73,7 @@ class MachineCaller:
         except Interrupted as error:
             raise error.request from error
         except InvalidInput as error:
-            # It would only be met again.
+            # Another attempt would raise the same error.
             raise _for_good(error) from error
         raise _for_good(
             TypeError(
@@ -130,7 +130,7 @@ class MachineCaller:
             return
         claimed.is_completing = False
         if answer == "stop":
-            # Settled as one that wants to go on, it is cancelled, or expired.
+            # A cancel request or the deadline has stopped the move. Settling a snooze turns it into that end.
             raise Snooze(timedelta())
         raise lost(asked.fence, f'go on from "{current.kind.name}" to "{asked.next_name}"')
 

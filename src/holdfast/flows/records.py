@@ -187,12 +187,12 @@ def _state(row: StepRow, found: Found) -> StepState:
 
 
 def _state_of_current(found: Found) -> StepState:
-    """The step that a machine has come to stands where the machine does."""
+    """The state of the step that a machine is at: that of the machine itself."""
     return "done" if found.state == "succeeded" else found.state
 
 
 def _bad_end(error: dict[str, Any]) -> FinalState:
-    """A child's may be that it was cancelled or has expired."""
+    """How a step that did not succeed ended: a child may also have been cancelled, or have expired."""
     return final_state(error.get("state")) or "failed"
 
 
@@ -210,7 +210,9 @@ def _first_step(args: dict[str, Any], found: Found) -> FlowStep:
 
 
 def _history(ledger: Sequence[LedgerEntry], at: str | None) -> list[FlowRun]:
-    """A move names its step; the runs before it, back to the one before, were tries of the same step."""
+    """The runs of a machine, each with its step. Only a run that moved on names it: the runs between two such
+    moves were tries of the step that the later one names.
+    """
     runs: list[FlowRun] = []
     for entry in reversed(ledger):
         moved = {} if entry.is_final else _read(entry.result) or {}

@@ -106,7 +106,7 @@ class Availability:
         return TimeoutError(f"{self._where} did not answer within {seconds:.3g} s")
 
     def works(self) -> None:
-        """A new connection was made, and if there was a loss, something was answered on it."""
+        """Call it when a new connection was made; after a loss, only when the server has answered on it."""
         if self._lost_at is not None:
             seconds = monotonic() - self._lost_at
             self._lost_at = None

@@ -206,7 +206,7 @@ class _Cancellation:
 
 
 async def _taken_from(cursor: psycopg.AsyncRawCursor[TupleRow]) -> list[TupleRow]:
-    """The cursor lives on, what was read from it need not."""
+    """The rows of the reply, whose memory is freed here: the cursor is kept for the next statement."""
     reply = cursor.pgresult
     if not has_rows(reply):
         return []

@@ -18,7 +18,7 @@ from holdfast.producer.wake_ups import PAUSE, NotifyPace, wake
 
 log = logging.getLogger("holdfast.producer")
 
-WAKING = "waking workers, which poll meanwhile,"
+WAKING = "waking workers by NOTIFY (they still poll)"
 
 
 class Notifier:

@@ -176,7 +176,7 @@ def _row(schema: Schema, name: str) -> Conversation[ScheduleRow]:
 
 
 def _scopes(schema: Schema, name: str, scope: str | None) -> Conversation[list[ScopeRow]]:
-    """All of them, a page at a time, or the one; which must be there."""
+    """All scopes of a schedule, read in pages; or only `scope`, which must exist."""
     found: list[ScopeRow] = []
     page = yield from ask(schedules.scopes_of(schema, name, scope=scope, limit=_PAGE))
     while page:

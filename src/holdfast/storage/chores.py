@@ -62,8 +62,8 @@ class NextDue(NamedTuple):
 
 
 class HeldLease(NamedTuple):
-    """A lease that is locked for rescue, with the policy that decides what follows. `is_over`: nothing does,
-    as its job had ended before, and the lease is gone.
+    """A lease that is locked for rescue, with the policy that decides what follows. `is_over`: the job had
+    ended before, so the lease was only deleted and nothing follows.
     """
 
     worker: int
@@ -81,8 +81,8 @@ class HeldLease(NamedTuple):
 
 
 class TakenAway(NamedTuple):
-    """A run that was taken away from its worker, why, and what became of it: without an outcome nothing,
-    since its job had ended before or is gone.
+    """A run that was taken away from its worker, why, and how it was settled. `settled` has no outcome if the
+    job had ended before, or was deleted.
     """
 
     lease: HeldLease

@@ -51,16 +51,19 @@ WaitKind = Literal["sleep", "event", "call", "retry"]
 
 
 class Adopted(NamedTuple):
-    """`cycle`: the jobs from the one that is to be waited for to this flow, if that waits for it already."""
+    """`cycle`: set if the job to wait for already waits for this flow, directly or through others. It lists
+    the jobs of that chain, from the job to this flow.
+    """
 
     run: int
     cycle: list[int] | None
 
 
 class Wait(NamedTuple):
-    """One thing that a run waits for. A `call` names its bunch; an `event` its key; `delay` is how long at
-    most, and for a sleep or a retry, how long. An `error` says why a step is tried again, or why an event
-    that was given is refused; `failures`, how often.
+    """One thing that a run waits for. `key` is that of an `event`; the `name` of a `call` is that of the
+    bunch of its children. `delay` is the length of a sleep or of the pause before a retry, and for anything
+    else the longest time to wait. `error` says why a step is tried again, or why an event that came was
+    refused; `failures` is how often that happened.
     """
 
     fence: Fence

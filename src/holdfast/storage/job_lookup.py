@@ -79,7 +79,7 @@ def find(schema: Schema, job: int) -> Statement[Found]:
 
 
 def misfit_for(schema: Schema, job: int, *, now: datetime | None = None) -> Statement[timedelta | None]:
-    """For how long what is stored of a job has not fitted the code; None: it has, the last time."""
+    """For how long the arguments of a job have not fitted the code; None if its last run could read them."""
     return _MISFIT.with_params(schema, job=job, now=now)
 
 

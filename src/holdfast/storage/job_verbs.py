@@ -1,4 +1,4 @@
-"""What operators do with jobs that wait or have ended: another time, another queue, away with them."""
+"""What operators do with jobs that wait or have ended: reschedule them, move them to a queue, delete them."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta

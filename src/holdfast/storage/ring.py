@@ -72,7 +72,7 @@ def truncate(schema: Schema, *, segment: int) -> Statement[int]:
 
 
 def gather(schema: Schema, *, segment: int, limit: int = LEFTOVERS) -> Statement[int]:
-    """Move the rest of a segment to the current one, unless it is more than a rest."""
+    """Move the jobs that are left in a segment to the current one, unless they are more than `limit`."""
     return _GATHERS[segment].with_params(schema, limit=limit)
 
 

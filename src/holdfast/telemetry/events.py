@@ -160,8 +160,8 @@ class HooksUntold:
 
 @dataclass(frozen=True, slots=True)
 class NobodyServes:
-    """Something waits for a worker that there is not: jobs of a queue, of a kind, or of a kind in a queue; or
-    the jobs of a schedule. `near` is the end of the sentence: what may have been meant.
+    """Jobs wait, and no live worker can take them: those of a queue, of a kind, of a kind in a queue, or of a
+    schedule. `near` ends the sentence with a similar name, if there is one: `; did you mean "mail"?`.
     """
 
     schedule: str | None

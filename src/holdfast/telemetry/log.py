@@ -194,7 +194,7 @@ def _unserved(event: NobodyServes) -> str:
 
 
 def _is_bad_end(outcome: RunOutcome) -> bool:
-    """Whether the job has ended without what was asked, and not because that was wanted."""
+    """Whether the job has ended without a result, although nobody asked for that."""
     match outcome:
         case "failed" | "expired":
             return True

@@ -44,7 +44,7 @@ class ClaimStarts:
         """
         start = self._next.pop((queue, asking.is_whole), _FROM_THE_FRONT)
         is_quick = now < start.quick_until
-        # What comes behind a job is never claimed in any other way than quickly: so the others see all jobs.
+        # Only a quick claim begins behind a job. So every claim that is not quick looks at all jobs.
         is_behind = is_quick and now < start.after_until
         return start._replace(is_quick=is_quick, after=start.after if is_behind else None)
 

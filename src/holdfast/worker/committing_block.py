@@ -207,6 +207,6 @@ def _atomic(connection: Any) -> AbstractContextManager[Any]:
 
 def _in_transaction(connection: object) -> WrongConnection:
     return WrongConnection(
-        f"{described(connection)} is in a transaction already, which could be rolled back after this block "
-        "has told of its commit: pass a connection that is in none"
+        f"{described(connection)} is in a transaction already: the code that began it could still roll back "
+        "what this block reports as committed. Pass a connection that is in no transaction"
     )

@@ -55,7 +55,7 @@ class JobThreads:
         return self._count
 
     def answer_to(self, answers: ThreadAnswers) -> None:
-        """Where the ends of calls go that were begun."""
+        """Report calls that end to `answers`, which brings them to the event loop."""
         self._answers = answers
 
     def submit(self, function: Callable[[], Any]) -> Future[Any]:
@@ -139,7 +139,7 @@ class JobThreads:
             if waiting and not self._is_one_coming:
                 self._send_for_one()
             if not self._is_one_coming:
-                # The one that comes would tell of earlier ends while this call blocks.
+                # This call may block, and no thread is on its way to report the calls that ended before.
                 self._tell()
             if call.may_begin():
                 _run(call)

@@ -75,7 +75,7 @@ class NoticeTeller:
         for notice in taken:
             if notice.tries > _TRIES:
                 _log.error(
-                    "hooks given up: %s workers ended while they called them: job=%d kind=%s outcome=%s",
+                    "hooks given up: %s workers ended, each while calling them: job=%d kind=%s outcome=%s",
                     _TRIES,
                     notice.job,
                     notice.kind,
@@ -85,7 +85,11 @@ class NoticeTeller:
                 try:
                     await self._tell(worker, notice)
                 except Exception:  # noqa: BLE001  # of a damaged row: it is dropped, and the next one told
-                    _log.exception("hooks cannot be told: job=%d kind=%s", notice.job, notice.kind)
+                    _log.exception(
+                        "hooks not called, the stored notice cannot be read: job=%d kind=%s",
+                        notice.job,
+                        notice.kind,
+                    )
             await self._database.run(drop_notice(self._schema, notice))
         return len(taken)
 

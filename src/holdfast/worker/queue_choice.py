@@ -54,6 +54,6 @@ def remarks(
 
 
 def near(name: str, others: Iterable[str]) -> str:
-    """The one that was meant, perhaps; as the end of a sentence."""
+    """The end of a sentence that suggests the most similar of the other names; empty if none is similar."""
     found = get_close_matches(name, sorted(others), n=1)
     return f'; did you mean "{found[0]}"?' if found else ""

@@ -8,7 +8,8 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any
 
-# So many ends are told although the thread that has them goes on: settling them begins meanwhile.
+# A thread reports its ended calls when it has this many, even if it goes straight on to the next call: the
+# event loop can then settle them meanwhile.
 _MANY = 32
 
 _settling = threading.Lock()

@@ -38,7 +38,7 @@ class UnservedWarnings:
         return facts - self._said
 
     def forget_others(self, facts: set[NobodyServes]) -> None:
-        """All others are served now. If they are left again, that is news."""
+        """Workers serve all other facts again. If one of these is unserved later, it is reported again."""
         self._said &= facts
 
 

@@ -91,7 +91,7 @@ def blocking(connection: object) -> BlockingLibrary:
 
 
 def check_known(connection: object) -> None:
-    """Whether it is a connection at all, of either colour."""
+    """Raise `WrongConnection` unless it is a connection, async or blocking, of a driver that we know."""
     if not any(name in AWAITED or name in BLOCKING for name in _class_names(connection)):
         raise not_a_connection(connection)
 

@@ -44,12 +44,12 @@ class Layout:
 
     @property
     def users_lock(self) -> Path:
-        """ClaimedRun shared by every user of the server, for as long as it uses it."""
+        """Held in shared mode by every user of the server, for as long as it uses it."""
         return self.root / "users.lock"
 
     @property
     def server_lock(self) -> Path:
-        """ClaimedRun by the processes of Postgres themselves, which inherit it and never know."""
+        """Held by the processes of Postgres themselves, which inherit it without knowing of it."""
         return self.root / "server.lock"
 
     def make(self) -> None:

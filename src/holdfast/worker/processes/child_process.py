@@ -166,8 +166,8 @@ class ChildProcess(asyncio.Protocol):
                 self.kill()
             return await process.wait()
         finally:
-            # What it has started goes with it. If that is nothing, the group's number is free now, but
-            # process ids are not given out again so soon.
+            # Processes that the child has started are killed with it. If there are none, its process group is
+            # gone, and its number is free; but the system does not give out a number again so soon.
             self._is_condemned = True
             self._kill_group(process.pid)
             with suppress(TimeoutError):
@@ -182,7 +182,7 @@ class ChildProcess(asyncio.Protocol):
             for message in self._frames.read(data):
                 self._hear(message)
         except Exception:  # noqa: BLE001  # a handler may have written into our connection
-            _log.exception("a child process cannot be understood, and is killed")
+            _log.exception("a child process sent a message that the worker cannot read, and is killed")
             self.kill()
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002  # as Protocol has it
@@ -214,7 +214,9 @@ class ChildProcess(asyncio.Protocol):
         try:
             to(what)
         except Exception:  # noqa: BLE001  # reported, and the run goes on
-            _log.exception("what a child process said could not be passed on")
+            _log.exception(
+                "a message of a child process (a log line or progress) could not be handled, and is dropped"
+            )
 
     def _give(self, answer: ChildAnswer) -> None:
         self._run = None
