@@ -15,7 +15,6 @@ from holdfast import App, Context, Flow, Retry, WorkerOptions
 from holdfast.errors import InvalidInput, JobEnded
 from holdfast.postgres.embedded import EmbeddedServer
 from holdfast.telemetry.events import LeadershipChanged
-from holdfast.worker.connections import OWN_CONNECTIONS
 from support.pgbouncer import pgbouncer
 from support.server_faults import start_again, stop_now
 from support.waiting import until
@@ -26,6 +25,8 @@ select count(*), count(*) filter (where application_name = 'holdfast/handlers')
   from pg_stat_activity where datname = current_database() and application_name like 'holdfast/%'
 """
 HANDLERS = 4
+# Two hot ones, three calm ones, and one each to keep the lease, to notify and to listen.
+OWN_CONNECTIONS = 8
 ROUNDS = 8
 
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.domain.schema_version import NOTHING, SchemaVersion, judge
+from holdfast.domain.schema_version import SchemaVersion, judge
 from holdfast.errors import CodeOutdated, SchemaError, SchemaOutdated
 from holdfast.postgres.migrations.migration import Migration
 from holdfast.postgres.migrations.standing import Applied, Standing
@@ -81,7 +81,7 @@ def test_a_database_that_was_never_touched_is_outdated_not_unknown() -> None:
     with pytest.raises(
         SchemaOutdated, match='"jobs" has not been created, this release needs 2: run "holdfast'
     ):
-        judge(NOTHING, known=2, schema="jobs")
+        judge(SchemaVersion(0, 0), known=2, schema="jobs")
 
 
 @pytest.mark.parametrize(("version", "min_code"), [(1, 2), (-1, -1), (0, -1)])

@@ -8,11 +8,11 @@ import pytest
 
 from holdfast.cli.flows_output import mark
 from holdfast.domain.states import (
-    ACTIVE_STATES,
-    CONTINUING_OUTCOMES,
     FINAL_STATES,
     JOB_STATES,
     RUN_OUTCOMES,
+    ActiveState,
+    ContinuingOutcome,
     FinalState,
     RunOutcome,
     final_state,
@@ -23,6 +23,8 @@ from holdfast.worker.job_kind import Hooks
 from storage.every_statement import KNOWN
 from support.engine import Engine
 
+_ACTIVE_STATES = frozenset(get_args(ActiveState))
+_CONTINUING_OUTCOMES = frozenset(get_args(ContinuingOutcome))
 _DOCS = Path(__file__).parents[2] / "docs" / "reference"
 _STORAGE = Path(str(FOLDER)).parent
 _LIST = re.compile(r"\boutcomes?(?:\[[^\]]*\])?\s+(?:not\s+)?in\s+\(([^)]*)\)")
@@ -48,10 +50,10 @@ def test_the_states_of_python_are_those_of_the_view_of_jobs(engine: Engine) -> N
 
 
 def test_a_state_is_active_or_final_or_lost_and_an_outcome_ends_the_job_or_lets_it_go_on() -> None:
-    assert {*ACTIVE_STATES, *FINAL_STATES, "lost"} == set(JOB_STATES)
-    assert len(ACTIVE_STATES) + len(FINAL_STATES) + 1 == len(JOB_STATES)
-    assert set(RUN_OUTCOMES) == FINAL_STATES | CONTINUING_OUTCOMES
-    assert len(FINAL_STATES) + len(CONTINUING_OUTCOMES) == len(RUN_OUTCOMES)
+    assert {*_ACTIVE_STATES, *FINAL_STATES, "lost"} == set(JOB_STATES)
+    assert len(_ACTIVE_STATES) + len(FINAL_STATES) + 1 == len(JOB_STATES)
+    assert set(RUN_OUTCOMES) == FINAL_STATES | _CONTINUING_OUTCOMES
+    assert len(FINAL_STATES) + len(_CONTINUING_OUTCOMES) == len(RUN_OUTCOMES)
 
 
 def test_a_statement_lists_no_outcomes_that_could_be_filled_in_from_python() -> None:
@@ -81,7 +83,7 @@ def test_a_statement_lists_no_outcomes_that_could_be_filled_in_from_python() -> 
         ("cancel", FINAL_STATES),
         ("expire", FINAL_STATES),
         ("lost_leases", FINAL_STATES),
-        ("settle", CONTINUING_OUTCOMES),
+        ("settle", _CONTINUING_OUTCOMES),
     ],
 )
 def test_the_outcomes_of_a_statement_are_those_of_python(name: str, outcomes: frozenset[str]) -> None:

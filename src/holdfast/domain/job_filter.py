@@ -83,13 +83,6 @@ class JobFilter:
     errors: tuple[str, ...] = ()
     arguments: tuple[ArgumentMatch, ...] = field(default=())
 
-    @property
-    def searches_text(self) -> bool:
-        """Whether it looks into arguments or errors, which have no index: then only the latest jobs that
-        match the rest are searched.
-        """
-        return bool(self.errors or self.arguments)
-
     def __bool__(self) -> bool:
         return self != JobFilter()
 

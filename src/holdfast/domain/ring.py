@@ -4,7 +4,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 SEGMENTS = (0, 1, 2, 3)
-PARKED = 9
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,9 +23,6 @@ class SchemaVersion:
             raise ValueError(f"a schema at {self.version} cannot need code that knows {self.min_code}")
 
 
-NOTHING = SchemaVersion(0, 0)
-
-
 def check_base(found: SchemaVersion, base: str, schema: str) -> None:
     """Raise if the database began with another first migration than `base`: its numbers count other changes.
 

@@ -11,7 +11,9 @@ ActiveState = Literal["ready", "scheduled", "waiting", "running"]
 """The job is in the table of that name; a running one is in `lease`."""
 
 FinalState = Literal["succeeded", "failed", "cancelled", "expired"]
-"""The job's last run has this outcome, and the job never changes again unless an operator retries it."""
+"""The job's last run has this outcome, and the job never changes again, unless it failed and an operator
+retries or resumes it.
+"""
 
 JobState = Literal[ActiveState, FinalState, "lost"]
 """What the view `jobs` shows. A lost job is in no table at all: its row was deleted by hand."""
@@ -25,10 +27,8 @@ RunOutcome = Literal[FinalState, ContinuingOutcome]
 EndedAs = Literal[RunOutcome, "unknown"]
 """How `JobEnded` says that a job or a run ended; `unknown`: the job is gone."""
 
-ACTIVE_STATES: frozenset[ActiveState] = frozenset(get_args(ActiveState))
 FINAL_STATES: frozenset[FinalState] = frozenset(get_args(FinalState))
 JOB_STATES: tuple[JobState, ...] = get_args(JobState)
-CONTINUING_OUTCOMES: frozenset[ContinuingOutcome] = frozenset(get_args(ContinuingOutcome))
 RUN_OUTCOMES: tuple[RunOutcome, ...] = get_args(RunOutcome)
 
 

@@ -17,12 +17,9 @@ from holdfast.producer.notifier import Notifier
 from holdfast.producer.wake_ups import HINTS
 from holdfast.storage.session import SETTINGS
 
+# Beside these and those of its handlers, a worker has three: to keep its lease, to notify and to listen.
 _HOT: Final = 2
 _CALM: Final = 3
-OWN_CONNECTIONS: Final = _HOT + _CALM + 3
-"""The most that a worker has beside those of its handlers: hot and calm ones, and one each to keep its lease,
-to notify and to listen.
-"""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,13 @@ from msgspec import structs
 from holdfast.domain.backoff import from_json, to_json
 from holdfast.domain.failure import Failure
 from holdfast.domain.outcome import Lost
-from holdfast.domain.ring import PARKED
 from holdfast.domain.transition import Run, decide
 from holdfast.storage.runs import Settled, Settlement
 from holdfast.storage.workers import LEASE
 from storage.state_machine.job_model import Lives
 from storage.state_machine.job_places import Ended, Job, Ready, Running, Scheduled
+
+PARKED = 9
 
 
 class Model(Lives):
