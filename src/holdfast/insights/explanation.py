@@ -8,6 +8,7 @@ from difflib import get_close_matches
 from typing import Literal, assert_never
 
 from holdfast.domain.duration import compact
+from holdfast.domain.states import FinalState
 from holdfast.insights.job_records import JobSummary
 from holdfast.storage.explaining import AHEAD_CAP, Circumstances
 
@@ -62,7 +63,7 @@ def explain(job: JobSummary, around: Circumstances) -> Explanation:
         case "running":
             return _running(job, around)
         case "succeeded" | "failed" | "cancelled" | "expired":
-            return _ended(job, around)
+            return _ended(job, job.state, around)
         case "lost":
             return Explanation(
                 job.id,
@@ -232,22 +233,28 @@ def _running(job: JobSummary, around: Circumstances) -> Explanation:
     return Explanation(job.id, "running", f"It runs{began} on {where}, attempt {job.attempt}.", "")
 
 
-def _ended(job: JobSummary, around: Circumstances) -> Explanation:
+def _ended(job: JobSummary, state: FinalState, around: Circumstances) -> Explanation:
     when = "" if job.finished_at is None else f" {_ago(job.finished_at, around)}"
-    error = "" if job.error is None or job.state == "succeeded" else f": {job.error}"
-    advice = ""
-    if job.state in ("cancelled", "expired"):
-        advice = f"Run it again, as a new job, with: holdfast jobs rerun {job.id}"
-    elif job.state == "failed":
-        advice = f"Run it again with: holdfast jobs retry {job.id}"
-        if around.key_holder is not None:
+    error = "" if job.error is None else f": {job.error}"
+    rerun = f"Run it again, as a new job, with: holdfast jobs rerun {job.id}"
+    match state:
+        case "succeeded":
+            sentence, advice = f"It succeeded{when}.", ""
+        case "failed" if around.key_holder is not None:
+            sentence = f"It failed{when}{error}."
             advice = (
                 f"Job {around.key_holder} holds its unique key now, so it cannot be retried before that ends."
             )
-    return Explanation(job.id, "ended", f"It {_ENDED[job.state]}{when}{error}.", advice)
-
-
-_ENDED = {"succeeded": "succeeded", "failed": "failed", "cancelled": "was cancelled", "expired": "expired"}
+        case "failed":
+            sentence = f"It failed{when}{error}."
+            advice = f"Run it again with: holdfast jobs retry {job.id}"
+        case "cancelled":
+            sentence, advice = f"It was cancelled{when}{error}.", rerun
+        case "expired":
+            sentence, advice = f"It expired{when}{error}.", rerun
+        case _:
+            assert_never(state)
+    return Explanation(job.id, "ended", sentence, advice)
 
 
 def _meant(name: str, known: list[str]) -> str:

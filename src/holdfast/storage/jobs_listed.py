@@ -1,7 +1,7 @@
 """Lists of jobs for operators: a filter becomes one bounded statement."""
 
 from datetime import datetime, timedelta
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, assert_never, get_args
 
 from holdfast.domain.job import check_limit
 from holdfast.domain.job_filter import FilterState, JobFilter, NumberBound, TimeBound
@@ -68,18 +68,6 @@ class ListedJob(NamedTuple):
 _LISTS: dict[Source, StatementFile[ListedJob]] = {
     source: statement(f"jobs_list_{source}", ListedJob, is_repeatable=True) for source in get_args(Source)
 }
-_SOURCE_OF: dict[FilterState, Source] = {
-    "ready": "ready",
-    "scheduled": "scheduled",
-    "retrying": "scheduled",
-    "waiting": "waiting",
-    "running": "running",
-    "succeeded": "ended",
-    "failed": "failed",
-    "cancelled": "stopped",
-    "expired": "stopped",
-    "lost": "latest",
-}
 # Which fields of a filter a source answers by itself: what it finds matches them.
 _ANSWERED: dict[Source, frozenset[str]] = {
     "latest": frozenset(),
@@ -132,10 +120,26 @@ def sources(job_filter: JobFilter) -> tuple[Source, ...]:
     if job_filter.schedules:
         return ("fired",)
     if job_filter.states:
-        return tuple(dict.fromkeys(_SOURCE_OF[state] for state in job_filter.states))
+        return tuple(dict.fromkeys(_source_of(state) for state in job_filter.states))
     if job_filter.workers and not job_filter.finished:
         return ("running", "ended")
     return ("ended",) if job_filter.finished or job_filter.errors else ("latest",)
+
+
+def _source_of(state: FilterState) -> Source:
+    match state:
+        case "ready" | "waiting" | "running" | "failed":
+            return state
+        case "scheduled" | "retrying":
+            return "scheduled"
+        case "succeeded":
+            return "ended"
+        case "cancelled" | "expired":
+            return "stopped"  # by the partial index ledger_stopped
+        case "lost":
+            return "latest"
+        case _:
+            assert_never(state)
 
 
 def widest(job_filter: JobFilter, source: Source, limit: int) -> int:
