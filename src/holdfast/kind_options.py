@@ -10,7 +10,7 @@ from holdfast.domain.duration import Length
 from holdfast.domain.job import Policy
 from holdfast.domain.retry import Retry
 from holdfast.job import Options
-from holdfast.worker.job_kind import ErrorHook, Hook, Hooks
+from holdfast.worker.job_kind import HOOK_NAMES, ErrorHook, Hook, Hooks
 
 
 class FlowOptions(TypedDict, total=False):
@@ -78,15 +78,7 @@ class KindOptions:
 
     @property
     def hooks(self) -> Hooks:
-        return Hooks(
-            self.on_start,
-            self.on_success,
-            self.on_failure,
-            self.on_dead,
-            self.on_lease_lost,
-            self.on_expired,
-            self.on_cancelled,
-        )
+        return Hooks(**{name: getattr(self, name) for name in HOOK_NAMES})
 
     def policy(self, own_name: str) -> Policy:
         """`own_name`: the function's or the machine's."""

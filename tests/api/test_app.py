@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from api.observer import Observer
-from holdfast import App
+from holdfast import App, Flow
 from holdfast.errors import (
     ConnectionFailed,
     InvalidConnectionString,
@@ -18,9 +18,11 @@ from holdfast.errors import (
     SchemaOutdated,
     UnsupportedScheme,
 )
+from holdfast.kind_options import FlowOptions
 from holdfast.postgres.migrations.runner import migrate
 from holdfast.postgres.schema import Schema
 from holdfast.storage.migrations import packaged
+from holdfast.worker.job_kind import HOOK_NAMES
 from support.blocking_in_a_loop import both_colours
 
 BOTH_CHOICES = r'HOLDFAST_DSN .*App\("embedded"\)'
@@ -150,6 +152,23 @@ def test_a_hook_that_cannot_be_called_is_refused_where_the_job_is_declared() -> 
     untyped: Any = App("embedded")
     with pytest.raises(InvalidInput, match="on_failure is 'mail me'"):
         untyped.job(on_failure="mail me")
+
+
+@pytest.mark.parametrize("name", HOOK_NAMES)
+def test_every_hook_can_be_given_to_the_app_to_a_job_and_to_a_flow(name: str) -> None:
+    def of_the_app(*_: object) -> None: ...
+    def of_the_kind(*_: object) -> None: ...
+    def work() -> None: ...
+    async def flow(flow: Flow) -> None: ...
+
+    given: dict[str, Any] = {name: of_the_app}
+    app: Any = App("embedded", **given)
+    app.job(name="general")(work)
+    app.job(name="own", **{name: of_the_kind})(work)
+    app.flow(name="flow", **{name: of_the_kind})(flow)
+    found = {kind.name: getattr(kind.hooks, name) for kind in app.declared_kinds.values()}
+    assert found == {"general": of_the_app, "own": of_the_kind, "flow": of_the_kind}
+    assert name in FlowOptions.__annotations__
 
 
 def test_nothing_of_an_app_shows_its_password() -> None:

@@ -1,7 +1,7 @@
 """A kind of job as a worker knows it: its function, how arguments are read, how it is called, its hooks."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, assert_never
 
 from holdfast.codec.signature import Signature
@@ -17,20 +17,13 @@ Style = Literal["coroutine", "thread", "process", "flow", "machine"]
 Hook = Callable[["Context"], Awaitable[None] | None]
 ErrorHook = Callable[["Context", BaseException], Awaitable[None] | None]
 
-_TAKEN = {
-    "on_start": "the context",
-    "on_success": "the context",
-    "on_failure": "the context and the error",
-    "on_dead": "the context and the error",
-    "on_lease_lost": "the context",
-    "on_expired": "the context and the error",
-    "on_cancelled": "the context and the error",
-}
-
 
 @dataclass(frozen=True, slots=True)
 class Hooks:
-    """Functions to call when something happens to a job. Those of a job win over those of the app."""
+    """Functions to call when something happens to a job. Those of a job win over those of the app.
+
+    A new one is also a parameter of `App` and a line in `FlowOptions` and `KindOptions`, for type checkers.
+    """
 
     on_start: Hook | None = None
     on_success: Hook | None = None
@@ -41,23 +34,16 @@ class Hooks:
     on_cancelled: ErrorHook | None = None
 
     def __post_init__(self) -> None:
-        for name, taken in _TAKEN.items():
-            hook = getattr(self, name)
+        for each in fields(self):
+            hook = getattr(self, each.name)
             # A job is callable as well, and would be enqueued by mistake.
             if hook is not None and (not callable(hook) or hasattr(hook, "enqueue")):
-                raise InvalidInput(f"{name} is {hook!r}: give a function that takes {taken}")
+                taken = "the context and the error" if each.type == ErrorHook | None else "the context"
+                raise InvalidInput(f"{each.name} is {hook!r}: give a function that takes {taken}")
 
     def over(self, general: "Hooks") -> "Hooks":
         """These hooks, and the general ones where none is given."""
-        return Hooks(
-            self.on_start or general.on_start,
-            self.on_success or general.on_success,
-            self.on_failure or general.on_failure,
-            self.on_dead or general.on_dead,
-            self.on_lease_lost or general.on_lease_lost,
-            self.on_expired or general.on_expired,
-            self.on_cancelled or general.on_cancelled,
-        )
+        return Hooks(**{name: getattr(self, name) or getattr(general, name) for name in HOOK_NAMES})
 
     def told_of(self, outcome: RunOutcome) -> tuple[tuple[str, ErrorHook | None], ...]:
         """The hooks to call, in order, once a run or a waiting job has ended with this outcome."""
@@ -76,6 +62,9 @@ class Hooks:
                 return ()
             case _:
                 assert_never(outcome)
+
+
+HOOK_NAMES = tuple(each.name for each in fields(Hooks))
 
 
 @dataclass(frozen=True, slots=True)
