@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from holdfast.domain.duration import compact, duration
 from holdfast.domain.light_value import LightValue
+from holdfast.domain.outcome import ON_REQUEST
 from holdfast.domain.states import FINAL_STATES, JobState, final_state
 from holdfast.errors import InvalidInput, JobEnded, JobNotFound
 from holdfast.postgres.statement import Statement
@@ -99,11 +100,11 @@ class Handle(LightValue, Generic[R], frozen=True, gc=True):
             [service] = self._app.run_sync(self._service_of(found[0]))
         raise result_timeout(found[0], compact(limit or timedelta()), service)
 
-    async def cancel(self, reason: str = "cancelled on request", *, conn: object = None) -> str:
+    async def cancel(self, reason: str = ON_REQUEST, *, conn: object = None) -> str:
         """End the job if it waits, ask it to end if it runs: cancelled, requested, final, unknown or busy."""
         return (await self._app.jobs.cancel(self.id, reason=reason, conn=conn))[self.id]
 
-    def cancel_sync(self, reason: str = "cancelled on request", *, conn: object = None) -> str:
+    def cancel_sync(self, reason: str = ON_REQUEST, *, conn: object = None) -> str:
         return self._app.jobs.cancel_sync(self.id, reason=reason, conn=conn)[self.id]
 
     def _question(self) -> Statement[Found]:

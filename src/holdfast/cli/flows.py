@@ -16,10 +16,10 @@ from holdfast.cli.schedules_output import distance
 from holdfast.cli.table import print_table
 from holdfast.domain.duration import compact
 from holdfast.domain.job import check_key
+from holdfast.domain.outcome import ON_REQUEST
 from holdfast.domain.retention import EVENTS
 from holdfast.domain.states import JOB_STATES, JobState
 from holdfast.errors import InvalidInput
-from holdfast.flows.operators import CANCELLED
 from holdfast.flows.records import FlowRecord, summary_of
 from holdfast.postgres.schema import Schema
 from holdfast.storage.flows_shown import FlowRow
@@ -172,7 +172,7 @@ def _done_since(record: FlowRecord, step: str | None) -> list[str]:
 
 @flows.command()
 @flow_argument
-@click.option("--reason", default=CANCELLED, metavar="TEXT", help="The reason, for the history.")
+@click.option("--reason", default=ON_REQUEST, metavar="TEXT", help="The reason, for the history.")
 @where
 @json_option
 def cancel(flow: int, *, reason: str, dsn: str | None, schema: Schema, as_json: bool) -> None:

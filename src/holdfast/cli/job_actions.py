@@ -15,8 +15,8 @@ from holdfast.cli.schedules_output import moment
 from holdfast.domain.duration import compact, duration
 from holdfast.domain.job import PRIORITIES
 from holdfast.domain.job_filter import JobFilter
+from holdfast.domain.outcome import ON_REQUEST
 from holdfast.errors import InvalidInput, JobNotFound, QueueNotFound
-from holdfast.insights.jobs import CANCELLED
 from holdfast.storage.operators import queue_known
 from holdfast.worker.queue_choice import near
 
@@ -30,7 +30,7 @@ def cancel(jobs: Sequence[int], *, change: Change) -> int:
     """End jobs that wait, and ask those that run to stop."""
 
     def acting(app: App) -> list[JobAnswer]:
-        reason = CANCELLED if change.reason is None else change.reason
+        reason = ON_REQUEST if change.reason is None else change.reason
         return answers_of(jobs, app.jobs.cancel_sync(jobs, reason=reason, by=change.by))
 
     return _act(change, jobs, "cancel", acting)

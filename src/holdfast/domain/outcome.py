@@ -5,6 +5,9 @@ from datetime import timedelta
 
 from holdfast.domain.failure import Failure
 
+ON_REQUEST = "cancelled on request"
+"""Why a job was cancelled, if its caller or operator gave no reason."""
+
 
 @dataclass(frozen=True, slots=True)
 class Succeeded:

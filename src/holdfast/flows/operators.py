@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from holdfast.domain.job import check_text
+from holdfast.domain.outcome import ON_REQUEST
 from holdfast.domain.retention import Retention
 from holdfast.domain.states import JOB_STATES, JobState
 from holdfast.errors import Conflict, FlowNotFailed, InvalidInput, JobNotFound, NotAFlow, StepNotFound
@@ -21,8 +22,6 @@ from holdfast.worker.cancel_log import log_cancelled
 
 # Named out here: inside the class, `list` is the verb.
 ManyFlows = list[FlowSummary]
-
-CANCELLED = "cancelled on request"
 
 
 class FlowOperators:
@@ -88,11 +87,11 @@ class FlowOperators:
     def retry_sync(self, flow: int, *, from_step: str | None = None, conn: object = None) -> None:
         self._holder.hold_sync(self._retry(flow, from_step), conn)
 
-    async def cancel(self, flow: int, *, reason: str = CANCELLED, conn: object = None) -> str:
+    async def cancel(self, flow: int, *, reason: str = ON_REQUEST, conn: object = None) -> str:
         """End a flow and its open children: cancelled, requested (it runs), final or busy."""
         return await self._holder.hold(self._cancel(flow, reason), conn)
 
-    def cancel_sync(self, flow: int, *, reason: str = CANCELLED, conn: object = None) -> str:
+    def cancel_sync(self, flow: int, *, reason: str = ON_REQUEST, conn: object = None) -> str:
         return self._holder.hold_sync(self._cancel(flow, reason), conn)
 
     def _list(

@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 from holdfast.domain.duration import duration
 from holdfast.domain.job import check_name, check_priority
 from holdfast.domain.job_filter import JobFilter
+from holdfast.domain.outcome import ON_REQUEST
 from holdfast.domain.retention import Retention
 from holdfast.domain.states import FINAL_STATES, JobState
 from holdfast.errors import InvalidInput
@@ -63,7 +64,7 @@ class BulkAction:
     def verb(self, job_filter: JobFilter, retention: Retention, reason: str | None) -> Verb:
         """What is done with the jobs of a batch."""
         given = self.parameters
-        told = reason or "cancelled on request"
+        told = reason or ON_REQUEST
         # A failed job that another operator has just retried is no longer meant by state:failed.
         is_about_ended = bool(job_filter.states) and set(job_filter.states) <= FINAL_STATES
         verbs: dict[ActionName, Verb] = {

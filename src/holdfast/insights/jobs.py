@@ -8,6 +8,7 @@ from typing import Any
 
 from holdfast.domain.job import check_ids
 from holdfast.domain.job_filter import JobFilter
+from holdfast.domain.outcome import ON_REQUEST
 from holdfast.domain.retention import Retention
 from holdfast.insights import job_actions
 from holdfast.insights.bulk_actions import read_when
@@ -20,8 +21,6 @@ from holdfast.postgres.conversation import Conversation, Holder, ask
 from holdfast.postgres.schema import Schema
 from holdfast.storage.explaining import circumstances
 from holdfast.storage.job_lookup import job_detail
-
-CANCELLED = "cancelled on request"
 
 Ids = int | Sequence[int]
 When = datetime | timedelta | str
@@ -78,7 +77,7 @@ class Jobs:
         return self._holder.hold_sync(_explain(self._schema, job), conn)
 
     async def cancel(
-        self, jobs: Ids, *, reason: str = CANCELLED, by: str = PYTHON, conn: object = None
+        self, jobs: Ids, *, reason: str = ON_REQUEST, by: str = PYTHON, conn: object = None
     ) -> Answers:
         """End jobs that wait, and ask those that run to stop. For each: cancelled, requested, final, unknown,
         or busy: it kept moving, try again.
@@ -88,7 +87,7 @@ class Jobs:
         )
 
     def cancel_sync(
-        self, jobs: Ids, *, reason: str = CANCELLED, by: str = PYTHON, conn: object = None
+        self, jobs: Ids, *, reason: str = ON_REQUEST, by: str = PYTHON, conn: object = None
     ) -> Answers:
         return self._holder.hold_sync(
             job_actions.cancel(self._schema, jobs, retention=self._retention(), reason=reason, by=by), conn

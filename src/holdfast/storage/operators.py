@@ -14,6 +14,7 @@ from holdfast.domain.job import (
     check_text,
     check_time,
 )
+from holdfast.domain.outcome import ON_REQUEST
 from holdfast.domain.retention import Retention
 from holdfast.errors import InvalidInput
 from holdfast.postgres.conversation import Conversation, ask
@@ -80,7 +81,7 @@ def cancel(
     jobs: Sequence[int],
     *,
     retention: Retention,
-    reason: str = "cancelled on request",
+    reason: str = ON_REQUEST,
     on_ended: Callable[[list[CancelAnswer]], None] | None = None,
     now: datetime | None = None,
 ) -> Conversation[dict[int, str]]:

@@ -10,7 +10,16 @@ from typing import Any
 from holdfast.codec.result import NOTHING_RETURNED
 from holdfast.domain.duration import compact
 from holdfast.domain.failure import Code, Failure
-from holdfast.domain.outcome import AttemptOutcome, Cancelled, Failed, Lost, Released, Snoozed, Unreadable
+from holdfast.domain.outcome import (
+    ON_REQUEST,
+    AttemptOutcome,
+    Cancelled,
+    Failed,
+    Lost,
+    Released,
+    Snoozed,
+    Unreadable,
+)
 from holdfast.domain.transition import CancelJob, FailJob, RetryJob, SnoozeJob, Transition
 from holdfast.errors import DatabaseError, DataRefused, InvalidInput, LeaseLost, TransactionEnded
 from holdfast.worker.claimed_run import ClaimedRun, Stop
@@ -41,7 +50,7 @@ def outcome_of_stop(claimed: ClaimedRun, error: BaseException) -> AttemptOutcome
         case Stop.TIMEOUT:
             return _overdue(claimed)
         case Stop.CANCEL:
-            return Cancelled(Failure("cancelled on request", "cancelled"))
+            return Cancelled(Failure(ON_REQUEST, "cancelled"))
         case Stop.SHUTDOWN | Stop.LOST:
             return Released()
         case None:
