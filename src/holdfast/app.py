@@ -16,6 +16,7 @@ from holdfast.flows.event_payload import payload_text
 from holdfast.flows.events import Event
 from holdfast.flows.operators import FlowOperators
 from holdfast.handle import Handle
+from holdfast.insights.audit import Audit
 from holdfast.insights.jobs import Jobs
 from holdfast.insights.kinds import Kinds
 from holdfast.insights.operations import Operations
@@ -103,6 +104,7 @@ class App(Decorators):
         self.jobs = Jobs(self.schema, self._connections, lambda: self._worker_maker.keeping)
         self.operations = Operations(self.schema, self._connections, lambda: self._worker_maker.keeping)
         self.kinds = Kinds(self.schema, self._connections)
+        self.audit = Audit(self.schema, self._connections)
         self.workers = Workers(self.schema, self._connections)
         self.schedules = Schedules(self.schema, self._connections, self._job_writer.check_own)
 

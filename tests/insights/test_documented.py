@@ -9,6 +9,7 @@ import pytest
 from holdfast.domain.filter_parser import parse_filter
 from holdfast.domain.job_filter import FILTER_STATES
 from holdfast.domain.parameters import KindParameter
+from holdfast.insights.audit import Audit, AuditEntry, AuditPage
 from holdfast.insights.explanation import Reason
 from holdfast.insights.job_records import JobDetail, JobPage, JobRun, JobSummary, RunError
 from holdfast.insights.jobs import Jobs
@@ -64,6 +65,18 @@ def test_every_verb_and_field_of_workers_is_named() -> None:
     verbs = {name.removesuffix("_sync") for name in vars(Workers) if not name.startswith("_")}
     fields = {field.name for record in (WorkerRecord, RunningJob) for field in dataclasses.fields(record)}
     assert verbs | fields | {*get_args(WorkerState)} <= named
+
+
+def test_every_example_about_the_audit_runs(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDFAST_DSN", dsn)
+    run_page("reference/audit.md", monkeypatch)
+
+
+def test_every_verb_and_field_of_the_audit_is_named() -> None:
+    named = set(re.findall(r"`(?:app\.audit\.)?(\w+)", (DOCS / "reference/audit.md").read_text("utf-8")))
+    verbs = {name.removesuffix("_sync") for name in vars(Audit) if not name.startswith("_")}
+    fields = {field.name for record in (AuditPage, AuditEntry) for field in dataclasses.fields(record)}
+    assert verbs | fields <= named
 
 
 def test_every_verb_field_state_and_reason_is_named() -> None:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 import click
 
+from holdfast.cli.audit import audit
 from holdfast.cli.enqueue import enqueue
 from holdfast.cli.exit_codes import Exit
 from holdfast.cli.flows import flows
@@ -26,6 +27,7 @@ def commands() -> None:
     """Durable jobs for Python on the Postgres you already have."""
 
 
+commands.add_command(audit)
 commands.add_command(enqueue)
 commands.add_command(flows)
 commands.add_command(jobs)

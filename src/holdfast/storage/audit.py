@@ -14,16 +14,23 @@ from holdfast.storage.statements import statement
 
 _TEXT_LIMIT = 1_000
 _BATCH = 10_000
+WINDOW = 50_000
+"""So many entries a page looks at, at most: those of one operator may be few among many."""
 
 
 class AuditRow(NamedTuple):
-    id: int
+    """An entry, or none: a page says in any case how many it `looked` at, and the `last` of those."""
+
+    id: int | None
     at: datetime
     action: str
     by: str
     target: str
     reason: str | None
     counts: str
+    looked: int
+    last: int | None
+    now: datetime
 
 
 _PUT = statement("audit_put", int)
@@ -63,10 +70,23 @@ def audit(
     action: str | None = None,
     before: int | None = None,
     limit: int = 50,
+    window: int = WINDOW,
+    now: datetime | None = None,
 ) -> Statement[AuditRow]:
     """A page, newest first; the next one begins `before` the last of this one."""
     check_limit(limit)
-    return _LIST.with_params(schema, by=by, action=action, before=before, limit=limit)
+    for what, text in (("by", by), ("action", action)):
+        if text is not None:
+            check_text(what, text)
+    return _LIST.with_params(
+        schema,
+        by=None if by is None else storable(by),
+        action=None if action is None else storable(action),
+        before=before,
+        limit=limit,
+        window=max(window, limit),
+        now=now,
+    )
 
 
 def prune_audit(schema: Schema, *, keep: timedelta, now: datetime | None = None) -> Statement[int]:
