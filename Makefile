@@ -7,7 +7,7 @@ JOBS ?= 2
 # Which older Postgres test-postgres runs them on.
 MAJOR ?= 14
 
-.PHONY: help demo test test-postgres test-machine test-slow check mutate lint types layers bench bench-flows bench-peers bench-soak bench-ways schema lock clean
+.PHONY: help demo test test-postgres test-machine test-slow check mutate lint types layers bench bench-flows bench-peers bench-insights bench-soak bench-ways schema lock clean
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 16
@@ -75,6 +75,9 @@ bench-flows: .venv-bench/ready  ## flows beside dbos and absurd-sdk; writes a pa
 
 bench-soak: .venv-bench/ready  ## ten minutes of steady state, with pruning
 	@.venv-bench/bin/python -m benchmarks.peers soak $(ARGS)
+
+bench-insights: .venv/ready  ## what operators ask, with five million jobs
+	@$(BIN)/python -m benchmarks.insights $(ARGS)
 
 schema: .venv/ready  ## write the snapshot of the migrated schema anew
 	@$(BIN)/python scripts/schema-snapshot

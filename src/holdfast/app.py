@@ -10,6 +10,7 @@ from holdfast.background_worker import worker_running
 from holdfast.decorators import Decorators
 from holdfast.domain.duration import Length
 from holdfast.domain.job import check_ids
+from holdfast.domain.redaction import Redaction
 from holdfast.domain.retention import EVENTS, Retention
 from holdfast.event_writer import EventWriter
 from holdfast.flows.event_payload import payload_text
@@ -39,7 +40,7 @@ from holdfast.settings import (
 )
 from holdfast.stop_signals import stopping_a_program
 from holdfast.telemetry.events import Reader
-from holdfast.worker.job_kind import ErrorHook, Hook, Hooks
+from holdfast.worker.job_kind import ErrorHook, Hook, Hooks, declared_redactions
 from holdfast.worker.options import WorkerOptions
 from holdfast.worker.queue_choice import QueuesAsked
 from holdfast.worker.worker import Worker
@@ -95,18 +96,25 @@ class App(Decorators):
             self._connections,
             lambda: [kind.name for kind in self.declared_kinds.values() if kind.style in ("flow", "machine")],
             lambda: self._worker_maker.keeping,
+            self._redactions,
         )
         self.queues = QueueOperators(
             self.schema,
             self._connections,
             lambda: {*self.slots, *(kind.policy.queue for kind in self.declared_kinds.values())},
         )
-        self.jobs = Jobs(self.schema, self._connections, lambda: self._worker_maker.keeping)
+        self.jobs = Jobs(self.schema, self._connections, lambda: self._worker_maker.keeping, self._redactions)
         self.operations = Operations(self.schema, self._connections, lambda: self._worker_maker.keeping)
         self.kinds = Kinds(self.schema, self._connections)
         self.audit = Audit(self.schema, self._connections)
         self.workers = Workers(self.schema, self._connections)
-        self.schedules = Schedules(self.schema, self._connections, self._job_writer.check_own)
+        self.schedules = Schedules(
+            self.schema, self._connections, self._job_writer.check_own, self._redactions
+        )
+
+    def _redactions(self) -> Mapping[str, Redaction]:
+        """What this app's own code knows to be secret, beside what workers have stored."""
+        return declared_redactions(self.declared_kinds)
 
     async def enqueue_many(self, calls: Iterable[Call[Any]], *, conn: object = None) -> list[Handle[Any]]:
         """Write any number of jobs, of any kinds, all or none; on `conn`'s transaction if one is given.

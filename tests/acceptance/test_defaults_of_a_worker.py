@@ -154,6 +154,7 @@ def test_no_chore_waits_longer_than_its_interval() -> None:
         "unserved": 60,
         "plan": 30,
         "prune plans": 600,
+        "operations": 60,
         "flows": 20,
     }
     assert timedelta(seconds=60) == TEND

@@ -31,13 +31,19 @@ async def cut_off(proxy: Proxy) -> None:
     proxy.reset()
 
 
+WAITING_INSERT = """
+select 1 from pg_stat_activity
+ where wait_event_type = 'Lock' and query like 'insert into effect%' and datname = current_database()
+"""
+
+
 @asynccontextmanager
-async def completing(dsn: str, books: Books, job: int) -> AsyncIterator[None]:
+async def completing(dsn: str, books: Books, job: int, statement: str = "complete") -> AsyncIterator[None]:
     """The job has run, and the statement that completes it waits until the block ends."""
     await until(lambda: books.executions() == 1, "it runs")
     with locked(dsn, "select job from holdfast.lease where job = %s for update", job):
         books.open_gate("go")
-        await someone_waits(books, "complete")
+        await someone_waits(books, statement)
         yield
 
 
@@ -82,13 +88,31 @@ async def test_a_transaction_cut_off_before_its_commit_is_rolled_back_and_run_ag
     dsn: str, shop: Any, books: Books, worker: WorkerProcess, proxy: Proxy
 ) -> None:
     job = await shop.wait_then_pay.enqueue("go")
-    async with completing(dsn, books, job.id):
+    await until(lambda: books.executions() == 1, "it runs")
+    with locked(dsn, "lock table effect in share mode"):
+        books.open_gate("go")
+        await until(lambda: books.run(WAITING_INSERT), "its own statement waits")
         proxy.reset()
     await books.all_finished(1)
     await worker.stop()
     assert books.outcomes(job.id) == ["retried", "succeeded"]
     assert [line.attempt for line in books.lines()] == [1, 2]
     assert worker.lines("attempt retried", f"job={job.id}")
+    books.assert_balanced(1)
+    books.assert_effects_once(1)
+
+
+@pytest.mark.requirement("S2.35")
+async def test_a_completion_that_was_sent_with_its_commit_counts_though_its_reply_was_cut_off(
+    dsn: str, shop: Any, books: Books, worker: WorkerProcess, proxy: Proxy
+) -> None:
+    job = await shop.wait_then_pay.enqueue("go")
+    async with completing(dsn, books, job.id, "complete_one"):
+        proxy.reset()
+    await books.all_finished(1)
+    await worker.stop()
+    assert books.outcomes(job.id) == ["succeeded"]
+    assert books.executions() == 1
     books.assert_balanced(1)
     books.assert_effects_once(1)
 

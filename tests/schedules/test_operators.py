@@ -319,7 +319,7 @@ async def test_verbs_on_what_is_not_there_say_so(app: App, report: Any) -> None:
     with pytest.raises(InvalidInput, match="at most 10,000"):
         await app.schedules.skip_next("daily", count=10**9)
     assert await app.schedules.latest_plan("daily") is None
-    with pytest.raises(InvalidInput, match="not past"):
+    with pytest.raises(InvalidInput, match="not in the past"):
         await app.schedules.backfill("daily", now, now + DAY)
     with pytest.raises(InvalidInput, match="more than 10,000"):
         await app.schedules.backfill("daily", now - 20_000 * DAY, now - DAY)

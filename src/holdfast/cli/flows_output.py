@@ -57,8 +57,10 @@ def short(error: dict[str, Any] | None) -> str:
 def facts(record: FlowRecord) -> Iterator[tuple[str, str]]:
     """What `show` says, line by line."""
     yield "type", "state machine" if record.is_machine else "flow"
-    if record.args:
+    if isinstance(record.args, dict) and record.args:
         yield "args", ", ".join(f"{name}={_json(value)}" for name, value in record.args.items())
+    elif record.args:
+        yield "args", str(record.args)  # of a kind that no worker has declared: masked as a whole
     yield "queue", record.queue
     yield "created", f"{moment(record.created_at)} UTC"
     if record.run_at is not None:

@@ -23,7 +23,7 @@ from holdfast.domain.time_zones import zone_named
 from holdfast.domain.timing import Cron
 from holdfast.errors import ScheduleNotFound
 from holdfast.postgres.schema import Schema
-from holdfast.schedules.records import PlanRecord, Schedule, schedule_of
+from holdfast.schedules.records import PlanRecord, Schedule
 from holdfast.storage.schedules import find
 
 _LATEST = 5
@@ -45,7 +45,7 @@ def list_(*, dsn: str | None, schema: Schema, as_json: bool) -> None:
     """List all schedules, declared and stored."""
     with opened(dsn, schema) as app:
         rows = app.run_sync(find(schema))
-    known = [schedule_of(row) for row in rows]
+        known = app.schedules.list_sync()
     if as_json:
         click.echo(shown.as_json([shown.schedule_facts(each) for each in known]))
     elif not known:
@@ -191,7 +191,7 @@ def _found(app: App, schema: Schema, name: str) -> tuple[Schedule, datetime]:
     rows = app.run_sync(find(schema, name))
     if not rows:
         raise ScheduleNotFound(name)
-    return schedule_of(rows[0]), rows[0].now
+    return app.schedules.get_sync(name), rows[0].now
 
 
 def _warn(sentence: str) -> None:

@@ -117,7 +117,9 @@ def _with_distance(time: datetime | None, now: datetime) -> str:
     return "" if time is None else f"{moment(time)} UTC ({distance(time, now)})"
 
 
-def _arguments(args: dict[str, Any]) -> str:
+def _arguments(args: Any) -> str:
+    if not isinstance(args, dict):
+        return str(args)  # of a kind that no worker has declared: masked as a whole
     return ", ".join(f"{name}={json.dumps(value, ensure_ascii=False)}" for name, value in args.items())
 
 

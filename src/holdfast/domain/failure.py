@@ -49,6 +49,8 @@ class Failure:
 
     def without(self, secrets: Sequence[str]) -> "Failure":
         """The same, with a mask wherever it quotes one of these texts."""
+        if not secrets:
+            return self
         return replace(
             self,
             message=scrubbed(self.message, secrets),

@@ -11,7 +11,7 @@ from holdfast.domain.backoff import to_json
 from holdfast.domain.outcome import Failed, Unreadable
 from holdfast.errors import InvalidInput, Undecodable
 from holdfast.flows.machine import Done, Next, Step
-from holdfast.flows.machine_signature import MachineSignature, StepKind
+from holdfast.flows.machine_signature import MachineSignature, StepKind, stored_step
 from holdfast.flows.recorder import AWAY, lost
 from holdfast.flows.step_runner import StepRunner
 from holdfast.flows.suspension import Interrupted
@@ -148,7 +148,11 @@ class MachineCaller:
 def _go_by(claimed: ClaimedRun, current: CurrentStep) -> None:
     """From here on the step's own policy, if it has one, decides on retries, and the log names the step."""
     retry = current.step.__step_policy__.retry
-    row, kind = claimed.row, claimed.kind
+    # The arguments are those of the step that runs now: what is secret in them is masked in its errors.
+    row, kind = (
+        structs.replace(claimed.row, args=stored_step(current.kind.name, current.fields)),
+        claimed.kind,
+    )
     if retry is not None:
         backoff = None if callable(retry.backoff) else to_json(retry.stored)
         row, kind = (

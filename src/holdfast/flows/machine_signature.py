@@ -38,6 +38,11 @@ class StepKind:
         return self.step(**self.signature.decode(text))
 
 
+def stored_step(name: str, fields: str) -> str:
+    """A step as the arguments of a machine's job hold it; `fields` is JSON text."""
+    return f'{{"step":{json.dumps(name)},"fields":{fields}}}'
+
+
 class MachineSignature(Signature):
     """What starts a machine: a step. Stored as its name and its fields."""
 
@@ -89,7 +94,7 @@ class MachineSignature(Signature):
         if kwargs or len(args) != 1:
             raise InvalidArguments(self.name, None, "it is started with one step")
         kind = self.kind_of(args[0])
-        text = f'{{"step":{json.dumps(kind.name)},"fields":{kind.encode(args[0])}}}'
+        text = stored_step(kind.name, kind.encode(args[0]))
         if len(text.encode()) > limit:
             raise InvalidArguments(self.name, None, f"the step takes more than {limit:,} bytes")
         return text

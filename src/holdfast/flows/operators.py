@@ -3,20 +3,29 @@ and blocking with `_sync`; with `conn` it is part of the caller's transaction.
 """
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 from holdfast.domain.job import check_text
 from holdfast.domain.outcome import ON_REQUEST
+from holdfast.domain.redaction import Redaction
 from holdfast.domain.retention import Retention
 from holdfast.domain.states import JOB_STATES, JobState
 from holdfast.errors import Conflict, FlowNotFailed, InvalidInput, JobNotFound, NotAFlow, StepNotFound
-from holdfast.flows.records import FlowRecord, FlowSummary, is_machine_args, record_of, summary_of
+from holdfast.flows.records import (
+    FlowRecord,
+    FlowSummary,
+    is_machine_args,
+    masked,
+    record_of,
+    summary_of,
+)
 from holdfast.postgres.conversation import Conversation, Holder, ask
 from holdfast.postgres.schema import Schema
 from holdfast.postgres.statement import Statement
 from holdfast.storage.flows_shown import FlowRow, flows, is_flow, retry_from, steps
 from holdfast.storage.job_lookup import Found, find, history
+from holdfast.storage.kinds import redactions
 from holdfast.storage.operators import cancel, resume_dead, retry_dead
 from holdfast.worker.cancel_log import log_cancelled
 
@@ -33,11 +42,13 @@ class FlowOperators:
         holder: Holder,
         kinds: Callable[[], Iterable[str]],
         retention: Callable[[], Retention],
+        declared: Callable[[], Mapping[str, Redaction]],
     ) -> None:
         self._schema = schema
         self._holder = holder
         self._kinds = kinds
         self._retention = retention
+        self._declared = declared
 
     async def list(
         self,
@@ -105,7 +116,9 @@ class FlowOperators:
 
     def _show(self, flow: int) -> Conversation[FlowRecord]:
         found = yield from self._found(flow, f"app.handle({flow}).status()")
-        return (yield from _record(self._schema, found))
+        record = yield from _record(self._schema, found)
+        known = yield from redactions(self._schema, [found.kind], self._declared())
+        return masked(record, known[found.kind])
 
     def _resume(self, flow: int) -> Conversation[None]:
         yield from self._found(flow, f"app.jobs.resume({flow})")

@@ -2,10 +2,11 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal, get_args
 
+from holdfast.domain.redaction import Redaction
 from holdfast.domain.states import FinalState, JobState, RunOutcome, final_state
 from holdfast.storage.flows_shown import FlowRow, StepRow
 from holdfast.storage.job_lookup import Found, LedgerEntry
@@ -83,7 +84,7 @@ class FlowRecord:
     queue: str
     state: JobState
     is_machine: bool
-    args: dict[str, Any]
+    args: Any
     attempt: int
     max_attempts: int
     created_at: datetime
@@ -153,6 +154,20 @@ def record_of(found: Found, rows: Sequence[StepRow], ledger: Sequence[LedgerEntr
         result=_read(found.result),
         steps=steps,
         history=_history(ledger, at if is_machine else None),
+    )
+
+
+def masked(record: FlowRecord, redaction: Redaction) -> FlowRecord:
+    """As people may see it. The values of a machine's steps are their fields; those of other steps are what
+    functions returned, of which nothing is declared.
+    """
+    fields = redaction.below("fields")
+    steps = [replace(step, value=fields.masked(step.value)) for step in record.steps]
+    return replace(
+        record,
+        args=redaction.masked(record.args),
+        result=redaction.below("return").masked(record.result),
+        steps=steps if record.is_machine else record.steps,
     )
 
 

@@ -18,6 +18,7 @@ from holdfast.flows.step_runner import Again, Final, Open, after_failure, failur
 from holdfast.flows.suspension import Interrupted, Suspended, follows
 from holdfast.flows.wait_descriptions import failure_among, shown
 from holdfast.storage.flows import Fence, Wait, Waited, WaitKind, Writing
+from holdfast.worker.attempt_outcome import secrets_of
 from holdfast.worker.claimed_run import ClaimedRun
 
 
@@ -107,7 +108,7 @@ class Replay:
         place: PathPlace,
     ) -> NoReturn:
         """Raises StepFailed, unless the step is to be tried again: then this is the end of the run."""
-        failure = failure_of(error)
+        failure = failure_of(error).without(secrets_of(self.claimed))
         writing = self.writing(name, kind, None, place, error=failure.to_json(), failures=failures)
         failed = StepFailed(name, json.loads(failure.to_json()))
         match after_failure(retry, failures, error, random.random()):  # noqa: S311  # spreads load

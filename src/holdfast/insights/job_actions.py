@@ -95,7 +95,12 @@ def delete(
 
 
 def rerun(
-    schema: Schema, job: int, *, args: Mapping[str, Any] | None, reason: str | None, by: str
+    schema: Schema,
+    job: int,
+    *,
+    args: Mapping[str, Any] | None,
+    reason: str | None,
+    by: str,
 ) -> Conversation[int]:
     """A new job with the arguments and the policy of another; without its unique key, and without the flow
     that called it. A mask that was left in edited arguments stands for the stored value.

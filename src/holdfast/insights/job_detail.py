@@ -1,34 +1,38 @@
 """Shows one job in full: its runs and errors, its result, the plan that fired it, the jobs that it called."""
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from holdfast.domain.failure import recorded_error
 from holdfast.domain.job import check_ids
 from holdfast.domain.job_filter import JobFilter
-from holdfast.domain.redaction import EVERYTHING, Redaction
+from holdfast.domain.redaction import Redaction
 from holdfast.domain.traceback_frames import frames_of
 from holdfast.errors import JobNotFound
-from holdfast.insights.job_list import list_page, redactions_of, shown_args
+from holdfast.insights.job_list import list_page, shown_args
 from holdfast.insights.job_records import JobDetail, JobRun, RunError
 from holdfast.postgres.conversation import Conversation, ask
 from holdfast.postgres.schema import Schema
 from holdfast.storage.job_lookup import LedgerEntry, history, job_detail
+from holdfast.storage.kinds import redactions
 from holdfast.worker.fired_plan import plan_of
 
 _CHILDREN = 100
 
 
-def show_job(schema: Schema, job: int) -> Conversation[JobDetail]:
+def show_job(schema: Schema, job: int, declared: Mapping[str, Redaction]) -> Conversation[JobDetail]:
     check_ids([job])
-    page = yield from list_page(schema, JobFilter(ids=(job,)), after=None, limit=1)
+    page = yield from list_page(schema, JobFilter(ids=(job,)), after=None, limit=1, declared=declared)
     more = yield from ask(job_detail(schema, job))
     if not page.jobs or not more:
         raise JobNotFound(job)
     [detail], [summary] = more, page.jobs
-    redaction = (yield from redactions_of(schema, [summary.kind])).get(summary.kind)
+    redaction = (yield from redactions(schema, [summary.kind], declared))[summary.kind]
     runs = yield from ask(history(schema, job))
-    called = yield from list_page(schema, JobFilter(flows=(job,)), after=None, limit=_CHILDREN)
+    called = yield from list_page(
+        schema, JobFilter(flows=(job,)), after=None, limit=_CHILDREN, declared=declared
+    )
     plan = plan_of(detail.origin)
     return JobDetail(
         summary=summary,
@@ -49,11 +53,9 @@ def show_job(schema: Schema, job: int) -> Conversation[JobDetail]:
     )
 
 
-def _result(runs: list[LedgerEntry], redaction: Redaction | None) -> Any:
+def _result(runs: list[LedgerEntry], redaction: Redaction) -> Any:
     text = next((entry.result for entry in reversed(runs) if entry.is_final), None)
-    if text is None:
-        return None
-    return (EVERYTHING if redaction is None else redaction.below("return")).masked(json.loads(text))
+    return None if text is None else redaction.below("return").masked(json.loads(text))
 
 
 def _run(entry: LedgerEntry) -> JobRun:

@@ -1,7 +1,7 @@
 """Lists jobs that match a filter: asks the tables that can hold them, and merges the answers into a page."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -9,16 +9,17 @@ from typing import Any
 from holdfast.domain.filter_parser import parse_filter
 from holdfast.domain.job import check_limit
 from holdfast.domain.job_filter import JobFilter
-from holdfast.domain.redaction import EVERYTHING, Redaction
+from holdfast.domain.redaction import Redaction
 from holdfast.errors import InvalidInput
 from holdfast.insights.job_records import JobError, JobPage, JobSummary
 from holdfast.insights.page_cursor import cursor_at, read_cursor
 from holdfast.postgres.conversation import Conversation, ask
 from holdfast.postgres.schema import Schema
 from holdfast.storage.jobs_listed import ListedJob, Source, list_jobs, sources, widest
-from holdfast.storage.kinds import kinds
+from holdfast.storage.kinds import kinds, redactions
 
 _FIRST_WINDOW = 2_000
+NOTHING_DECLARED: Mapping[str, Redaction] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +33,15 @@ class _Found:
 
 
 def list_page(
-    schema: Schema, asked: str | JobFilter, *, after: str | None, limit: int, now: datetime | None = None
+    schema: Schema,
+    asked: str | JobFilter,
+    *,
+    after: str | None,
+    limit: int,
+    declared: Mapping[str, Redaction] = NOTHING_DECLARED,
+    now: datetime | None = None,
 ) -> Conversation[JobPage]:
+    """`declared` is what the caller's own code knows to be secret, beside what workers have stored."""
     job_filter = parse_filter(asked) if isinstance(asked, str) else _checked(asked)
     check_limit(limit)
     before = None if after is None else read_cursor(after)
@@ -44,10 +52,10 @@ def list_page(
         seen = yield from _look(schema, job_filter, source, before=before, limit=limit, now=now)
         found.append(seen)
     rows, floor = _merged(found, limit)
-    redactions = yield from redactions_of(schema, {row.kind for row in rows})
+    masks = yield from redactions(schema, {row.kind for row in rows}, declared)
     is_cut_short = floor is not None and len(rows) < limit
     return JobPage(
-        tuple(_summary(row, redactions) for row in rows),
+        tuple(_summary(row, masks) for row in rows),
         None if floor is None else cursor_at(floor),
         sum(each.scanned for each in found) if is_cut_short else None,
         found[0].now,
@@ -76,20 +84,9 @@ def _look(
         window = most
 
 
-def redactions_of(schema: Schema, names: Iterable[str]) -> Conversation[Mapping[str, Redaction]]:
-    """What is secret in the arguments of these kinds; a kind that no worker has stored is missing."""
-    wanted = sorted(names)
-    if not wanted:
-        return {}
-    rows = yield from ask(kinds(schema, names=wanted, limit=len(wanted)))
-    return {row.name: row.redaction for row in rows}
-
-
-def shown_args(text: str | None, redaction: Redaction | None) -> Any:
+def shown_args(text: str | None, redaction: Redaction) -> Any:
     """Stored arguments as people may see them."""
-    if text is None:
-        return None
-    return (EVERYTHING if redaction is None else redaction).masked(json.loads(text))
+    return None if text is None else redaction.masked(json.loads(text))
 
 
 def _checked(asked: object) -> JobFilter:
@@ -129,7 +126,7 @@ def _merged(found: Sequence[_Found], limit: int) -> tuple[list[ListedJob], int |
     return shown, floor
 
 
-def _summary(row: ListedJob, redactions: Mapping[str, Redaction]) -> JobSummary:
+def _summary(row: ListedJob, masks: Mapping[str, Redaction]) -> JobSummary:
     assert row.job is not None  # noqa: S101  # rows without a job were left out
     has_error = row.error_code is not None or row.error_message is not None
     return JobSummary(
@@ -140,7 +137,7 @@ def _summary(row: ListedJob, redactions: Mapping[str, Redaction]) -> JobSummary:
         priority=row.priority,
         attempt=row.attempt,
         max_attempts=row.max_attempts,
-        args=shown_args(row.args, redactions.get(row.kind)),
+        args=shown_args(row.args, masks[row.kind]),
         args_size=row.args_size,
         tags=tuple(row.tags or ()),
         parent=row.parent,

@@ -9,6 +9,7 @@ from typing import Any
 from holdfast.domain.job import check_ids
 from holdfast.domain.job_filter import JobFilter
 from holdfast.domain.outcome import ON_REQUEST
+from holdfast.domain.redaction import Redaction
 from holdfast.domain.retention import Retention
 from holdfast.insights import job_actions
 from holdfast.insights.bulk_actions import read_when
@@ -34,10 +35,17 @@ class Jobs:
     why.
     """
 
-    def __init__(self, schema: Schema, holder: Holder, retention: Callable[[], Retention]) -> None:
+    def __init__(
+        self,
+        schema: Schema,
+        holder: Holder,
+        retention: Callable[[], Retention],
+        declared: Callable[[], Mapping[str, Redaction]],
+    ) -> None:
         self._schema = schema
         self._holder = holder
         self._retention = retention
+        self._declared = declared
 
     async def list(
         self,
@@ -50,7 +58,9 @@ class Jobs:
         """A page of the jobs that match a filter such as "state:failed kind:pay created:<1h", newest first;
         all jobs without one. `after`: the `next` of the page before.
         """
-        return await self._holder.hold(list_page(self._schema, filter, after=after, limit=limit), conn)
+        return await self._holder.hold(
+            list_page(self._schema, filter, after=after, limit=limit, declared=self._declared()), conn
+        )
 
     def list_sync(
         self,
@@ -60,14 +70,16 @@ class Jobs:
         limit: int = 50,
         conn: object = None,
     ) -> JobPage:
-        return self._holder.hold_sync(list_page(self._schema, filter, after=after, limit=limit), conn)
+        return self._holder.hold_sync(
+            list_page(self._schema, filter, after=after, limit=limit, declared=self._declared()), conn
+        )
 
     async def show(self, job: int, *, conn: object = None) -> JobDetail:
         """One job in full. JobNotFound if there is none (any more)."""
-        return await self._holder.hold(show_job(self._schema, job), conn)
+        return await self._holder.hold(show_job(self._schema, job, self._declared()), conn)
 
     def show_sync(self, job: int, *, conn: object = None) -> JobDetail:
-        return self._holder.hold_sync(show_job(self._schema, job), conn)
+        return self._holder.hold_sync(show_job(self._schema, job, self._declared()), conn)
 
     async def explain(self, job: int, *, conn: object = None) -> Explanation:
         """Why a job is not running, in one sentence, and what to do about it. A job that ended says how."""
@@ -195,7 +207,8 @@ class Jobs:
         id. A mask that you leave in edited arguments stands for the stored value.
         """
         return await self._holder.hold(
-            job_actions.rerun(self._schema, job, args=args, reason=reason, by=by), conn
+            job_actions.rerun(self._schema, job, args=args, reason=reason, by=by),
+            conn,
         )
 
     def rerun_sync(
@@ -208,7 +221,8 @@ class Jobs:
         conn: object = None,
     ) -> int:
         return self._holder.hold_sync(
-            job_actions.rerun(self._schema, job, args=args, reason=reason, by=by), conn
+            job_actions.rerun(self._schema, job, args=args, reason=reason, by=by),
+            conn,
         )
 
 

@@ -2,11 +2,12 @@
 awaited, and blocking with `_sync`; with `conn` it is part of the caller's transaction.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Unpack
 
 from holdfast.domain.duration import Length, duration
+from holdfast.domain.redaction import Redaction
 from holdfast.domain.retention import HISTORY
 from holdfast.domain.timing import Timing, read_timing
 from holdfast.postgres.conversation import Conversation, Holder
@@ -15,6 +16,7 @@ from holdfast.schedules import conversations
 from holdfast.schedules.options import RuleOptions, rules_of, stored_schedule
 from holdfast.schedules.records import BackfillPlan, PlanRecord, Schedule
 from holdfast.schedules.scopes import Given
+from holdfast.storage.schedules import NewSchedule, NewScope
 from holdfast.storage.schedules_plans import FiredPlan
 
 if TYPE_CHECKING:
@@ -30,10 +32,17 @@ Times = list[datetime]
 
 
 class Schedules:
-    def __init__(self, schema: Schema, holder: Holder, check_call: Callable[["Call[Any]"], object]) -> None:
+    def __init__(
+        self,
+        schema: Schema,
+        holder: Holder,
+        check_call: Callable[["Call[Any]"], object],
+        declared: Callable[[], Mapping[str, Redaction]],
+    ) -> None:
         self._schema = schema
         self._holder = holder
         self._check_call = check_call
+        self._declared = declared
 
     async def put(
         self,
@@ -92,21 +101,35 @@ class Schedules:
         new, chosen = stored_schedule(
             name, call, timing, rules_of(rules), history, scope=scope, scopes=scopes
         )
-        return conversations.put(self._schema, new, chosen)
+        return self._written(new, chosen)
+
+    def _written(self, new: NewSchedule, scopes: Sequence[NewScope]) -> Conversation[Schedule]:
+        found = yield from conversations.put(self._schema, new, scopes)
+        [shown] = yield from conversations.masked(self._schema, [found], self._declared())
+        return shown
+
+    def _get(self, name: str) -> Conversation[Schedule]:
+        found = yield from conversations.get(self._schema, name)
+        [shown] = yield from conversations.masked(self._schema, [found], self._declared())
+        return shown
+
+    def _list(self) -> Conversation[ManySchedules]:
+        found = yield from conversations.list_all(self._schema)
+        return (yield from conversations.masked(self._schema, found, self._declared()))
 
     async def get(self, name: str, *, conn: object = None) -> Schedule:
         """One schedule, declared or stored. ScheduleNotFound if there is none of that name."""
-        return await self._holder.hold(conversations.get(self._schema, name), conn)
+        return await self._holder.hold(self._get(name), conn)
 
     def get_sync(self, name: str, *, conn: object = None) -> Schedule:
-        return self._holder.hold_sync(conversations.get(self._schema, name), conn)
+        return self._holder.hold_sync(self._get(name), conn)
 
     async def list(self, *, conn: object = None) -> ManySchedules:
         """All schedules, by name."""
-        return await self._holder.hold(conversations.list_all(self._schema), conn)
+        return await self._holder.hold(self._list(), conn)
 
     def list_sync(self, *, conn: object = None) -> ManySchedules:
-        return self._holder.hold_sync(conversations.list_all(self._schema), conn)
+        return self._holder.hold_sync(self._list(), conn)
 
     async def pause(
         self,
@@ -248,7 +271,13 @@ class Schedules:
         deleted schedule are listed too; ScheduleNotFound if there are none.
         """
         asked = conversations.plans(
-            self._schema, name, scope=scope, before=before, is_unfired=is_unfired, limit=limit
+            self._schema,
+            name,
+            self._declared(),
+            scope=scope,
+            before=before,
+            is_unfired=is_unfired,
+            limit=limit,
         )
         return await self._holder.hold(asked, conn)
 
@@ -263,7 +292,13 @@ class Schedules:
         conn: object = None,
     ) -> PlanRecords:
         asked = conversations.plans(
-            self._schema, name, scope=scope, before=before, is_unfired=is_unfired, limit=limit
+            self._schema,
+            name,
+            self._declared(),
+            scope=scope,
+            before=before,
+            is_unfired=is_unfired,
+            limit=limit,
         )
         return self._holder.hold_sync(asked, conn)
 

@@ -1,10 +1,12 @@
 """What programs and operators ask of schedules: conversations, held on our connection or the caller's."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
 
 from holdfast.domain.job import check_name, check_text, check_time, is_whole
+from holdfast.domain.redaction import EVERYTHING, Redaction
 from holdfast.domain.schedule_rules import Rules
 from holdfast.domain.timing import Timing
 from holdfast.errors import InvalidInput, ScheduleNotFound
@@ -14,6 +16,7 @@ from holdfast.schedules import records
 from holdfast.schedules.planner import read_schedule
 from holdfast.schedules.records import BackfillPlan, PlanRecord, Schedule
 from holdfast.storage import schedules, schedules_plans
+from holdfast.storage.kinds import redactions
 from holdfast.storage.schedules import MOST_SCOPES, NewSchedule, NewScope, ScheduleRow, ScopeRow
 from holdfast.storage.schedules_plans import FiredPlan
 
@@ -35,6 +38,26 @@ def get(schema: Schema, name: str) -> Conversation[Schedule]:
 def list_all(schema: Schema) -> Conversation[list[Schedule]]:
     rows = yield from ask(schedules.find(schema))
     return [records.schedule_of(row) for row in rows]
+
+
+def masked(
+    schema: Schema, found: Sequence[Schedule], declared: Mapping[str, Redaction]
+) -> Conversation[list[Schedule]]:
+    """As people may see them: without the secrets among their arguments."""
+    known = yield from redactions(schema, {each.kind for each in found}, declared)
+    return [replace(each, args=known[each.kind].masked(each.args)) for each in found]
+
+
+def _masked_plans(
+    schema: Schema, name: str, found: Sequence[PlanRecord], declared: Mapping[str, Redaction]
+) -> Conversation[list[PlanRecord]]:
+    """The same for results. Of a schedule that was deleted it is not known what is secret in them."""
+    if all(each.result is None for each in found):
+        return list(found)
+    kinds = [row.kind for row in (yield from ask(schedules.find(schema, name)))]
+    known = yield from redactions(schema, kinds, declared)
+    redaction = known[kinds[0]].below("return") if kinds else EVERYTHING
+    return [replace(each, result=redaction.masked(each.result)) for each in found]
 
 
 def pause(
@@ -112,7 +135,14 @@ def next_times(schema: Schema, name: str, *, count: int, scope: str | None) -> C
 
 
 def plans(
-    schema: Schema, name: str, *, scope: str | None, before: datetime | None, is_unfired: bool, limit: int
+    schema: Schema,
+    name: str,
+    declared: Mapping[str, Redaction],
+    *,
+    scope: str | None,
+    before: datetime | None,
+    is_unfired: bool,
+    limit: int,
 ) -> Conversation[list[PlanRecord]]:
     check_time("time", before)
     rows = yield from ask(
@@ -121,7 +151,8 @@ def plans(
     # One that was deleted has left its plans, to be paged through to their end.
     if not rows and not (yield from ask(schedules_plans.plans_of(schema, name, limit=1))):
         yield from _row(schema, name)
-    return [records.record_of(row) for row in rows]
+    found = [records.record_of(row) for row in rows]
+    return (yield from _masked_plans(schema, name, found, declared))
 
 
 def preview(

@@ -30,7 +30,7 @@ class Schedule:
     described: str
     kind: str
     queue: str
-    args: dict[str, Any]
+    args: Any
     history: timedelta
     created_at: datetime
     changed_at: datetime

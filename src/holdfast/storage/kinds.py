@@ -1,14 +1,15 @@
 """What code has declared of each kind of job, stored by the workers that know it."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from holdfast.domain.backoff import from_json, to_json
 from holdfast.domain.job import Policy, check_limit, check_name
-from holdfast.domain.redaction import Redaction
+from holdfast.domain.redaction import EVERYTHING, Redaction
+from holdfast.postgres.conversation import Conversation, ask
 from holdfast.postgres.schema import Schema
 from holdfast.postgres.statement import Statement
 from holdfast.storage.statements import statement
@@ -104,6 +105,24 @@ def kinds(
     check_limit(limit)
     given = None if names is None else list(names)
     return _LIST.with_params(schema, names=given, after=after, limit=limit, now=now)
+
+
+def redactions(
+    schema: Schema, names: Iterable[str], declared: Mapping[str, Redaction]
+) -> Conversation[dict[str, Redaction]]:
+    """What is secret in the arguments and results of these kinds, by what workers have stored and by what the
+    caller's own code has `declared`. Of a kind that neither knows, everything is.
+    """
+    wanted = sorted(set(names))
+    rows = (yield from ask(kinds(schema, names=wanted, limit=len(wanted)))) if wanted else []
+    stored = {row.name: row.redaction for row in rows}
+    known = {name: [each[name] for each in (stored, declared) if name in each] for name in wanted}
+    return {
+        name: Redaction(tuple(dict.fromkeys(path for each in found for path in each.paths)))
+        if found
+        else EVERYTHING
+        for name, found in known.items()
+    }
 
 
 def forget_kind(schema: Schema, name: str) -> Statement[str]:

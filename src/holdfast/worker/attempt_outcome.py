@@ -112,13 +112,17 @@ def without_secrets(claimed: ClaimedRun, outcome: AttemptOutcome) -> AttemptOutc
     """A failure is stored, logged and shown: what it quotes of secret arguments is masked in it, once and for
     all.
     """
-    signature = claimed.kind.signature
     match outcome:
-        case Failed() | Unreadable() | Lost() | Cancelled() if outcome.failure and signature.redaction.paths:
-            secrets = signature.secrets_in(claimed.row.args)
-            return replace(outcome, failure=outcome.failure.without(secrets))
+        case Failed() | Unreadable() | Lost() | Cancelled() if outcome.failure:
+            return replace(outcome, failure=outcome.failure.without(secrets_of(claimed)))
         case _:
             return outcome
+
+
+def secrets_of(claimed: ClaimedRun) -> tuple[str, ...]:
+    """The secret values among the arguments of a run, as texts."""
+    signature = claimed.kind.signature
+    return signature.secrets_in(claimed.row.args) if signature.redaction.paths else ()
 
 
 def has_done_its_work(claimed: ClaimedRun, thread: "Future[Any]") -> bool:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, assert_never
 
 from holdfast.codec.signature import Signature
 from holdfast.domain.job import Policy
+from holdfast.domain.redaction import EVERYTHING, Redaction
 from holdfast.domain.retry import Retry
 from holdfast.domain.states import RUN_OUTCOMES, RunOutcome
 from holdfast.errors import InvalidInput
@@ -96,3 +97,15 @@ def heard(kinds: Kinds) -> dict[str, list[str]]:
         for outcome in RUN_OUTCOMES
         if Hooks().told_of(outcome)
     }
+
+
+def declared_redactions(kinds: Kinds) -> dict[str, Redaction]:
+    """What is secret in each kind, by its own signature."""
+    return {name: _redaction(kind) for name, kind in kinds.items()}
+
+
+def _redaction(kind: Kind) -> Redaction:
+    try:
+        return kind.signature.redaction
+    except InvalidInput:  # its annotations cannot be read, which is told when it is used
+        return EVERYTHING
