@@ -39,8 +39,9 @@ def audit(
 ) -> None:
     """List what operators did to jobs and kinds, newest first: who, what, to which, and why."""
     with opened(dsn, schema) as app:
-        for _ in rounds(watch=watch):
+        for make_room in rounds(watch=watch):
             page = app.audit.list_sync(by=by, action=action, after=after, limit=limit)
+            make_room()
             if as_json:
                 facts = {"entries": page.entries, "next": page.next, "searched": page.searched}
                 click.echo(told_as_json(facts))

@@ -1,10 +1,12 @@
 """All commands, and the one place where an error becomes a message and an exit code."""
 
+import os
 from collections.abc import Sequence
 
 import click
 
 from holdfast.cli.audit import audit
+from holdfast.cli.completion import completion
 from holdfast.cli.enqueue import enqueue
 from holdfast.cli.exit_codes import Exit
 from holdfast.cli.flows import flows
@@ -23,11 +25,16 @@ from holdfast.storage.migrations import packaged
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
-def commands() -> None:
+@click.option("--no-color", is_flag=True, help="Print no colour and no bold type, as NO_COLOR=1 does.")
+@click.pass_context
+def commands(ctx: click.Context, *, no_color: bool) -> None:
     """Durable jobs for Python on the Postgres you already have."""
+    if no_color or os.environ.get("NO_COLOR"):
+        ctx.color = False
 
 
 commands.add_command(audit)
+commands.add_command(completion)
 commands.add_command(enqueue)
 commands.add_command(flows)
 commands.add_command(jobs)

@@ -14,6 +14,7 @@ from holdfast.cli.schedules_options import json_option, opened, where
 from holdfast.cli.schedules_output import as_json as told_as_json
 from holdfast.cli.schedules_output import distance
 from holdfast.cli.table import print_table
+from holdfast.cli.watching import rounds, watch_option
 from holdfast.domain.duration import compact
 from holdfast.domain.job import check_key
 from holdfast.domain.outcome import ON_REQUEST
@@ -25,6 +26,7 @@ from holdfast.postgres.schema import Schema
 from holdfast.storage.flows_shown import FlowRow
 from holdfast.storage.flows_shown import flows as page_of
 
+HEADS = ("ID", "KIND", "STATE", "DONE", "STEP", "NEXT", "CREATED", "ERROR")
 _MOST_STEPS = 50
 
 flow_argument = click.argument("flow", type=click.IntRange(1), metavar="ID")
@@ -46,6 +48,7 @@ def flows() -> None:
 @click.option(
     "--before", type=click.IntRange(1), metavar="ID", help="Only flows before this id, for the next page."
 )
+@watch_option
 @where
 @json_option
 def list_(
@@ -54,21 +57,25 @@ def list_(
     kind: str | None,
     limit: int,
     before: int | None,
+    watch: bool,
     dsn: str | None,
     schema: Schema,
     as_json: bool,
 ) -> None:
     """List flows and machines that have started, newest first."""
+    is_narrowed = state is not None or kind is not None or before is not None
     with opened(dsn, schema) as app:
-        rows = app.run_sync(page_of(schema, kind=kind, state=state, before=before, limit=limit))
-    if as_json:
-        click.echo(told_as_json([summary_of(row) for row in rows]))
-    elif rows:
-        heads = ("ID", "KIND", "STATE", "DONE", "STEP", "NEXT", "CREATED", "ERROR")
-        print_table(heads, [_line(row) for row in rows], flexible=("KIND", "STEP", "NEXT", "ERROR"))
-    else:
-        narrowed = state is not None or kind is not None or before is not None
-        click.echo("no flow matches" if narrowed else "no flow has started: enqueue one and start a worker")
+        for make_room in rounds(watch=watch):
+            rows = app.run_sync(page_of(schema, kind=kind, state=state, before=before, limit=limit))
+            make_room()
+            if as_json:
+                click.echo(told_as_json([summary_of(row) for row in rows]))
+            elif rows:
+                print_table(HEADS, [_line(row) for row in rows], flexible=("KIND", "STEP", "NEXT", "ERROR"))
+            elif is_narrowed:
+                click.echo("no flow matches")
+            else:
+                click.echo("no flow has started: enqueue one and start a worker")
 
 
 def _line(row: FlowRow) -> tuple[str, ...]:

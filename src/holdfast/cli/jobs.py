@@ -2,7 +2,6 @@
 what operators do with them.
 """
 
-import time
 from collections.abc import Sequence
 
 import click
@@ -11,14 +10,13 @@ from holdfast.cli import jobs_output as shown
 from holdfast.cli.job_actions import VERBS
 from holdfast.cli.schedules_options import json_option, opened, where
 from holdfast.cli.schedules_output import as_json as told_as_json
-from holdfast.cli.table import print_table, terminal_width
+from holdfast.cli.table import print_table
+from holdfast.cli.watching import rounds, watch_option
 from holdfast.domain.filter_parser import parse_filter
 from holdfast.domain.job_filter import JobFilter
 from holdfast.errors import InvalidFilter
 from holdfast.insights.job_records import JobPage
 from holdfast.postgres.schema import Schema
-
-_REFRESH_SECONDS = 2.0
 
 job_argument = click.argument("job", type=click.IntRange(1), metavar="ID")
 
@@ -38,7 +36,7 @@ for verb in VERBS:
     "-n", "--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="How many."
 )
 @click.option("--after", metavar="CURSOR", help="Continue where another list ended; it prints the cursor.")
-@click.option("--watch", is_flag=True, help="List them again every two seconds, until Ctrl-C.")
+@watch_option
 @where
 @json_option
 def list_(
@@ -54,17 +52,13 @@ def list_(
     """List jobs, newest first: all, or those that match a filter: `state:failed kind:pay created:<1h`."""
     job_filter = read_filter(terms)
     with opened(dsn, schema) as app:
-        while True:
+        for make_room in rounds(watch=watch):
             page = app.jobs.list_sync(job_filter, after=after, limit=limit)
-            if watch and terminal_width() is not None:
-                click.clear()
+            make_room()
             if as_json:
                 click.echo(told_as_json(shown.page_facts(page)))
             else:
                 _print(page, job_filter)
-            if not watch:
-                return
-            time.sleep(_REFRESH_SECONDS)
 
 
 @jobs.command()

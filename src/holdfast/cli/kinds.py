@@ -32,8 +32,9 @@ def list_(
 ) -> None:
     """List kinds by name."""
     with opened(dsn, schema) as app:
-        for _ in rounds(watch=watch):
+        for make_room in rounds(watch=watch):
             found = app.kinds.list_sync(after=after, limit=limit)
+            make_room()
             if as_json:
                 click.echo(told_as_json(found))
             elif found:

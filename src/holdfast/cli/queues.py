@@ -1,6 +1,5 @@
 """`holdfast queues`: what waits and runs in each queue; pause and resume."""
 
-import time
 from datetime import datetime
 
 import click
@@ -8,12 +7,12 @@ import click
 from holdfast.cli.schedules_options import json_option, opened, read_until, where
 from holdfast.cli.schedules_output import as_json as told_as_json
 from holdfast.cli.schedules_output import length, moment
-from holdfast.cli.table import print_table, terminal_width
+from holdfast.cli.table import print_table
+from holdfast.cli.watching import rounds, watch_option
 from holdfast.postgres.schema import Schema
 from holdfast.queue_operators import QueueStatus
 
 HEADS = ("QUEUE", "WAITING", "OLDEST", "RUNNING", "WORKERS", "STATE")
-_REFRESH_SECONDS = 2.0
 
 queue_argument = click.argument("queue")
 
@@ -24,25 +23,21 @@ def queues() -> None:
 
 
 @queues.command("list")
-@click.option("--watch", is_flag=True, help="List them again every two seconds, until Ctrl-C.")
+@watch_option
 @where
 @json_option
 def list_(*, watch: bool, dsn: str | None, schema: Schema, as_json: bool) -> None:
     """List queues that are paused, that a worker serves, or that have jobs."""
     with opened(dsn, schema) as app:
-        while True:
+        for make_room in rounds(watch=watch):
             found = app.queues.list_sync()
-            if watch and terminal_width() is not None:
-                click.clear()
+            make_room()
             if as_json:
                 click.echo(told_as_json(found))
             elif found:
                 print_table(HEADS, [_row(queue) for queue in found], flexible=("QUEUE", "STATE"))
             else:
                 click.echo("there are no queues: enqueue a job, or start a worker")
-            if not watch:
-                return
-            time.sleep(_REFRESH_SECONDS)
 
 
 @queues.command()

@@ -19,6 +19,7 @@ from holdfast.cli.schedules_options import (
     where,
 )
 from holdfast.cli.table import print_table
+from holdfast.cli.watching import rounds, watch_option
 from holdfast.domain.time_zones import zone_named
 from holdfast.domain.timing import Cron
 from holdfast.errors import ScheduleNotFound
@@ -26,6 +27,7 @@ from holdfast.postgres.schema import Schema
 from holdfast.schedules.records import PlanRecord, Schedule
 from holdfast.storage.schedules import find
 
+HEADS = ("NAME", "STATE", "NEXT", "LAST PLAN", "SCOPES", "WHEN")
 _LATEST = 5
 
 
@@ -39,24 +41,22 @@ for verb in VERBS:
 
 
 @schedules.command("list")
+@watch_option
 @where
 @json_option
-def list_(*, dsn: str | None, schema: Schema, as_json: bool) -> None:
+def list_(*, watch: bool, dsn: str | None, schema: Schema, as_json: bool) -> None:
     """List all schedules, declared and stored."""
     with opened(dsn, schema) as app:
-        rows = app.run_sync(find(schema))
-        known = app.schedules.list_sync()
-    if as_json:
-        click.echo(shown.as_json([shown.schedule_facts(each) for each in known]))
-    elif not known:
-        click.echo('no schedules: declare one with @app.schedule("0 9 * * mon-fri") above @app.job')
-    else:
-        now = rows[0].now
-        print_table(
-            ("NAME", "STATE", "NEXT", "LAST PLAN", "SCOPES", "WHEN"),
-            [_line(each, now) for each in known],
-            flexible=("NAME", "WHEN"),
-        )
+        for make_room in rounds(watch=watch):
+            rows = app.run_sync(find(schema))
+            known = app.schedules.list_sync()
+            make_room()
+            if as_json:
+                click.echo(shown.as_json([shown.schedule_facts(each) for each in known]))
+            elif known and rows:
+                print_table(HEADS, [_line(each, rows[0].now) for each in known], flexible=("NAME", "WHEN"))
+            else:
+                click.echo('no schedules: declare one with @app.schedule("0 9 * * mon-fri") above @app.job')
 
 
 def _line(schedule: Schedule, now: datetime) -> tuple[str, ...]:

@@ -29,8 +29,9 @@ def workers() -> None:
 def list_(*, watch: bool, dsn: str | None, schema: Schema, as_json: bool) -> None:
     """List workers, oldest first, with those that were lost lately."""
     with opened(dsn, schema) as app:
-        for _ in rounds(watch=watch):
+        for make_room in rounds(watch=watch):
             found = app.workers.list_sync()
+            make_room()
             if as_json:
                 click.echo(told_as_json(found))
             elif found:
