@@ -9,6 +9,7 @@ import pytest
 
 from holdfast import App, Job, Retry
 from holdfast.errors import JobEnded
+from holdfast.insights.operation_steps import Operation
 
 
 class Verbs:
@@ -108,7 +109,7 @@ async def test_operations(app: App, work: Job[..., int], dsn: str, is_blocking: 
     job = (await work.using(delay="1h").enqueue(1)).id
     assert (await do("preview", "reprioritise", "kind:work", priority=1)).eligible == 1
     begun = await do("start", "reprioritise", "kind:work", priority=1, by="ann", reason="urgent")
-    shown = []
+    shown: list[Operation] = []
     ended = await do("finish", begun.id, on_progress=shown.append)
     assert [each.id for each in shown] == [begun.id]
     assert ended == await do("show", begun.id)
