@@ -1,4 +1,4 @@
-"""What Holdfast knows about psycopg that psycopg does not promise: two attributes, and no more."""
+"""What Holdfast knows about psycopg that psycopg does not promise: three attributes, and no more."""
 
 import ast
 from pathlib import Path
@@ -10,13 +10,13 @@ import holdfast
 ROOT = Path(holdfast.__file__).parent
 
 
-def test_two_attributes_of_psycopg_are_known_that_it_does_not_promise(dsn: str) -> None:
+def test_three_attributes_of_psycopg_are_known_that_it_does_not_promise(dsn: str) -> None:
     """docs/explanation/connection-pool.md says what each is worth."""
     with psycopg.connect(dsn) as connection:
-        names = {*dir(connection), *dir(connection.cursor())}
+        names = {*dir(connection), *dir(connection.cursor()), *dir(connection._prepared)}
         private = {name for name in names if name.startswith("_") and not name.startswith("__")}
         used = {name for path in ROOT.rglob("*.py") for name in _of_others(path)}
-        assert used & private == {"_prepared", "_num_transactions"}
+        assert used & private == {"_prepared", "_num_transactions", "_names"}
 
 
 def test_no_module_of_psycopg_is_imported_that_it_does_not_promise() -> None:
