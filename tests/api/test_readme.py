@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from holdfast.cli.command_group import commands
+
 README = Path(__file__).parent.parent.parent / "README.md"
 
 
@@ -28,6 +30,13 @@ def test_an_example_runs_in_an_empty_directory(tmp_path: Path, number: int, prin
     assert done.returncode == 0, done.stderr
     assert done.stdout == printed
     assert not (tmp_path / ".holdfast" / "data" / "postmaster.pid").exists()  # the private server has ended
+
+
+@pytest.mark.parametrize("page", ["README.md", "CHANGELOG.md"])
+def test_a_page_that_lists_the_commands_of_the_command_line_lists_all(page: str) -> None:
+    text = (README.parent / page).read_text("utf-8")
+    [listed] = re.findall(r"`holdfast (migrate \|[^`]+)`", text)
+    assert sorted(listed.split(" | ")) == sorted(commands.commands)
 
 
 def test_the_commands_that_readme_names_are_made(tmp_path: Path) -> None:
