@@ -270,7 +270,9 @@ class ResultTimeout(HoldfastError, TimeoutError):
 
 
 class Undecodable(HoldfastError):
-    """What is stored does not fit this version of the code. `text` is what is stored, in full."""
+    """What is stored does not fit this version of the code. `text` is what is stored, in full; among
+    arguments, secrets are masked.
+    """
 
     def __init__(self, message: str, *, text: str) -> None:
         self.text = text

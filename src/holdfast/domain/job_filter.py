@@ -1,6 +1,6 @@
 """Which jobs an operator means: the value behind `state:failed kind:pay created:<1h`.
 
-Python, the command line and the dashboard share this value and its text. `filter_parser.py` reads the text;
+Python and the command line share this value and its text. `filter_parser.py` reads the text;
 `str(job_filter)` writes it, so that a filter can be kept in an audit row or put into a link.
 """
 

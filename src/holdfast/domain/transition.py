@@ -86,7 +86,11 @@ SUCCESS = CompleteJob(None, None)
 
 
 def decide(run: Run, outcome: AttemptOutcome, luck: float) -> Transition:  # noqa: PLR0911  # a return for each case
-    """The transition that follows. Whether a job is tried again, and when, is decided here and nowhere else.
+    """The transition that follows. Whether a job is tried again after an attempt, and when, is decided here.
+
+    Runs that end in another way get their transition elsewhere: a claimed job that this worker cannot begin
+    (`Attempts._refuse`, `StrayThreads.put_off`, `LeaseKeeper._give_back`), an ending that the database
+    refuses as data (`_storable` in `worker/settler.py`), and the commits of flows and machines.
 
     `run`: the number of this attempt, and the job's own `max_attempts`, `backoff` and `on_lost`, as it was
     enqueued with them. `outcome`: of a handler that returned or raised, made by

@@ -1,1 +1,1 @@
-"""One read model and one set of operator actions, shared by Python, the command line, metrics and the web."""
+"""One read model and one set of operator actions, shared by Python and the command line."""

@@ -1,1 +1,1 @@
-"""What happens, as facts; logs, metrics and traces are their readers."""
+"""What happens, as facts. The log reads them, and so do the app's own `readers`."""

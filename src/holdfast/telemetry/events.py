@@ -1,4 +1,4 @@
-"""Facts about work, emitted once and read by logs, hooks, metrics and traces."""
+"""Facts about work, emitted once and read by the log and by the app's own `readers`."""
 
 import logging
 from collections.abc import Callable
