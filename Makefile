@@ -2,8 +2,10 @@
 .DEFAULT_GOAL := help
 PYTHON ?= python3
 BIN := .venv/bin
-# How many processes run the tests, each with a Postgres of its own.
-JOBS ?= 2
+# How many processes run the tests, each with a Postgres of its own. Most of them wait more than they compute.
+JOBS ?= 3
+# Tests of the machine measure, and load both cores of a small one.
+SLOW_JOBS ?= 2
 # Which older Postgres test-postgres runs them on.
 MAJOR ?= 14
 
@@ -32,11 +34,11 @@ test-postgres: .venv/ready  ## the tests on an older Postgres: MAJOR=14 to 17
 		--ignore-glob='tests/test_benchmarks*' $(ARGS)
 
 test-machine: .venv/ready  ## the tests that need more (see scripts/install-machine-tools)
-	@$(BIN)/python -m pytest -m machine --numprocesses $(JOBS) $(ARGS)
+	@$(BIN)/python -m pytest -m machine --numprocesses $(SLOW_JOBS) $(ARGS)
 
 # Of the machine tests those that need no root, and set up no other systems to measure.
 test-slow: .venv/ready  ## the tests that take their time, and need no root
-	@$(BIN)/python -m pytest -m "machine and not root" --numprocesses $(JOBS) --ignore-glob='tests/test_benchmarks*' $(ARGS)
+	@$(BIN)/python -m pytest -m "machine and not root" --numprocesses $(SLOW_JOBS) --ignore-glob='tests/test_benchmarks*' $(ARGS)
 
 check: lint types layers test test-slow  ## lint, types, import layers, all tests that need no root
 
