@@ -9,9 +9,11 @@ from datetime import datetime, timedelta
 from holdfast.app_connections import AppConnections
 from holdfast.domain.duration import duration
 from holdfast.errors import InvalidInput, QueueNotFound
+from holdfast.insights.job_actions import PYTHON
 from holdfast.postgres.conversation import Conversation, ask
 from holdfast.postgres.schema import Schema
 from holdfast.storage import operators
+from holdfast.storage.audit import put_audit
 from holdfast.worker.queue_choice import near
 
 Until = datetime | timedelta | str
@@ -66,13 +68,14 @@ class QueueOperators:
         note: str | None = None,
         until: Until | None = None,
         create: bool = False,
+        by: str = PYTHON,
         conn: object = None,
     ) -> QueueStatus:
         """Stop all workers from claiming jobs of a queue: until it is resumed, until a time, or for a length
         such as "2h". Running jobs continue. Pausing again changes note and until. QueueNotFound if nothing
-        knows a queue of that name, unless you pass `create`.
+        knows a queue of that name, unless you pass `create`. `by` is who does it, for the audit.
         """
-        return await self._connections.hold(self._pause(queue, note, until, create=create), conn)
+        return await self._connections.hold(self._pause(queue, note, until, create=create, by=by), conn)
 
     def pause_sync(
         self,
@@ -81,16 +84,17 @@ class QueueOperators:
         note: str | None = None,
         until: Until | None = None,
         create: bool = False,
+        by: str = PYTHON,
         conn: object = None,
     ) -> QueueStatus:
-        return self._connections.hold_sync(self._pause(queue, note, until, create=create), conn)
+        return self._connections.hold_sync(self._pause(queue, note, until, create=create, by=by), conn)
 
-    async def resume(self, queue: str, *, conn: object = None) -> bool:
+    async def resume(self, queue: str, *, by: str = PYTHON, conn: object = None) -> bool:
         """Let workers claim its jobs again; returns whether it was paused. QueueNotFound if it is unknown."""
-        return await self._connections.hold(self._resume(queue), conn)
+        return await self._connections.hold(self._resume(queue, by), conn)
 
-    def resume_sync(self, queue: str, *, conn: object = None) -> bool:
-        return self._connections.hold_sync(self._resume(queue), conn)
+    def resume_sync(self, queue: str, *, by: str = PYTHON, conn: object = None) -> bool:
+        return self._connections.hold_sync(self._resume(queue, by), conn)
 
     async def list(
         self, *, after: QueueStatus | None = None, limit: int = 1_000, conn: object = None
@@ -106,7 +110,7 @@ class QueueOperators:
         return self._connections.hold_sync(self._list(after, limit), conn)
 
     def _pause(
-        self, queue: str, note: str | None, until: Until | None, *, create: bool
+        self, queue: str, note: str | None, until: Until | None, *, create: bool, by: str
     ) -> Conversation[QueueStatus]:
         moment = until if isinstance(until, datetime) else None
         length = None if until is None or moment is not None else duration(until, name="until")
@@ -116,15 +120,21 @@ class QueueOperators:
         paused = yield from ask(pausing)
         if not paused:
             raise InvalidInput(f"until is {until}, which has passed: give a future time, or a length")
+        yield from self._remember("pause queue", queue, by, note)
         [row] = yield from ask(operators.queues(self._schema, name=queue))
         _, at, end, why = paused[0]
         return _status(row._replace(paused_at=at, paused_until=end, note=why))
 
-    def _resume(self, queue: str) -> Conversation[bool]:
+    def _resume(self, queue: str, by: str) -> Conversation[bool]:
         if (yield from ask(operators.resume(self._schema, queue=queue))):
+            yield from self._remember("resume queue", queue, by, None)
             return True
         yield from self._check_known(queue, "see app.queues.list() for those that there are")
         return False
+
+    def _remember(self, action: str, queue: str, by: str, reason: str | None) -> Conversation[None]:
+        entry = put_audit(self._schema, action=action, by=by, target=queue, reason=reason, counts={})
+        yield from ask(entry)
 
     def _check_known(self, queue: str, advice: str) -> Conversation[None]:
         named = set(self._named())

@@ -55,7 +55,14 @@ def test_a_queue_is_paused_with_a_note_and_resumed(left: str, capsys: Captured) 
     assert (
         told(capsys, "jobs", "explain", "1").splitlines()[1] == "Resume it with: holdfast queues resume mail"
     )
-    assert told(capsys, "queues", "resume", "mail") == 'queue "mail" is resumed\n'
+    assert told(capsys, "queues", "resume", "mail", "--by", "ann") == 'queue "mail" is resumed\n'
+    entries = told_json(capsys, "audit")
+    listed = entries["entries"] if isinstance(entries, dict) else entries
+    assert [(each["action"], each["target"]) for each in listed] == [
+        ("resume queue", "mail"),
+        ("pause queue", "mail"),
+    ]
+    assert (listed[0]["by"], listed[1]["reason"]) == ("ann", "provider down")
     assert told_json(capsys, "queues", "resume", "mail") == {"queue": "mail", "was_paused": False}
 
 

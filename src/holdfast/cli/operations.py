@@ -1,13 +1,12 @@
 """`holdfast operations`: one action on all jobs that match a filter, with a preview and progress."""
 
-import getpass
-import socket
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import click
 
+from holdfast.cli.changing import operator
 from holdfast.cli.exit_codes import Exit, refuse
 from holdfast.cli.jobs import read_filter
 from holdfast.cli.schedules_options import json_option, opened, where
@@ -21,15 +20,6 @@ from holdfast.postgres.schema import Schema
 HEADS = ("ID", "STATE", "ACTION", "FILTER", "SEEN", "RESULT", "BY", "BEGAN (UTC)")
 
 operation_argument = click.argument("operation", type=click.IntRange(1), metavar="ID")
-
-
-def operator() -> str:
-    """Who acts, unless the operator says so: the user of this process and its host."""
-    try:
-        user = getpass.getuser()
-    except (KeyError, OSError):
-        user = "unknown"
-    return f"{user}@{socket.gethostname()}"
 
 
 by_option = click.option(

@@ -4,6 +4,7 @@ from datetime import datetime
 
 import click
 
+from holdfast.cli.operations import by_option
 from holdfast.cli.schedules_options import json_option, opened, read_until, where
 from holdfast.cli.schedules_output import as_json as told_as_json
 from holdfast.cli.schedules_output import length, moment
@@ -50,6 +51,7 @@ def list_(*, watch: bool, dsn: str | None, schema: Schema, as_json: bool) -> Non
     help="When the pause ends: a time, or a length from now such as 2h. Without it, it never ends by itself.",
 )
 @click.option("--create", is_flag=True, help="Accept a name that no job, schedule or worker uses yet.")
+@by_option
 @where
 @json_option
 def pause(
@@ -58,13 +60,14 @@ def pause(
     note: str | None,
     until: datetime | str | None,
     create: bool,
+    by: str,
     dsn: str | None,
     schema: Schema,
     as_json: bool,
 ) -> None:
     """Let no worker take jobs from a queue. Jobs that run go on."""
     with opened(dsn, schema) as app:
-        status = app.queues.pause_sync(queue, note=note, until=until, create=create)
+        status = app.queues.pause_sync(queue, note=note, until=until, create=create, by=by)
     end = f" until {moment(status.paused_until)} UTC" if status.paused_until else ""
     _tell(
         status,
@@ -75,12 +78,13 @@ def pause(
 
 @queues.command()
 @queue_argument
+@by_option
 @where
 @json_option
-def resume(queue: str, *, dsn: str | None, schema: Schema, as_json: bool) -> None:
+def resume(queue: str, *, by: str, dsn: str | None, schema: Schema, as_json: bool) -> None:
     """Let workers take jobs from a paused queue again."""
     with opened(dsn, schema) as app:
-        was_paused = app.queues.resume_sync(queue)
+        was_paused = app.queues.resume_sync(queue, by=by)
     sentence = f'queue "{queue}" is resumed' if was_paused else f'queue "{queue}" was not paused'
     _tell({"queue": queue, "was_paused": was_paused}, sentence, as_json=as_json)
 
