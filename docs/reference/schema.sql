@@ -146,7 +146,8 @@ CREATE TABLE holdfast.counter (
 CREATE TABLE holdfast.dead (
     job bigint NOT NULL,
     run bigint NOT NULL,
-    died_at timestamp with time zone NOT NULL
+    died_at timestamp with time zone NOT NULL,
+    fingerprint text
 );
 
 CREATE TABLE holdfast.event (
@@ -161,6 +162,53 @@ WITH (autovacuum_vacuum_scale_factor='0.02');
 
 ALTER TABLE holdfast.event ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     SEQUENCE NAME holdfast.event_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE TABLE holdfast.failure_count (
+    fingerprint text NOT NULL,
+    began_at timestamp with time zone NOT NULL,
+    kind text NOT NULL,
+    queue text NOT NULL,
+    runs bigint NOT NULL
+);
+
+CREATE TABLE holdfast.failure_group (
+    fingerprint text NOT NULL,
+    first_seen_at timestamp with time zone NOT NULL,
+    last_seen_at timestamp with time zone NOT NULL,
+    job bigint NOT NULL,
+    run bigint NOT NULL,
+    kind text NOT NULL,
+    queue text NOT NULL,
+    code text,
+    type text,
+    message text,
+    frame text
+)
+WITH (fillfactor='80');
+
+CREATE TABLE holdfast.failure_tally (
+    id bigint NOT NULL,
+    seen_at timestamp with time zone NOT NULL,
+    job bigint NOT NULL,
+    run bigint NOT NULL,
+    runs bigint NOT NULL,
+    fingerprint text NOT NULL,
+    kind text NOT NULL,
+    queue text NOT NULL,
+    code text,
+    type text,
+    message text,
+    frame text
+);
+
+ALTER TABLE holdfast.failure_tally ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME holdfast.failure_tally_id_seq
     START WITH 1
     INCREMENT BY 1
     NO MINVALUE
@@ -708,6 +756,15 @@ ALTER TABLE ONLY holdfast.dead
 ALTER TABLE ONLY holdfast.event
     ADD CONSTRAINT event_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY holdfast.failure_count
+    ADD CONSTRAINT failure_count_pkey PRIMARY KEY (fingerprint, began_at, kind, queue);
+
+ALTER TABLE ONLY holdfast.failure_group
+    ADD CONSTRAINT failure_group_pkey PRIMARY KEY (fingerprint);
+
+ALTER TABLE ONLY holdfast.failure_tally
+    ADD CONSTRAINT failure_tally_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY holdfast.job
     ADD CONSTRAINT job_pkey PRIMARY KEY (id);
 
@@ -797,9 +854,15 @@ CREATE INDEX checkpoint_open ON holdfast.checkpoint USING btree (job) WHERE (NOT
 
 CREATE INDEX dead_died_at ON holdfast.dead USING btree (died_at, job);
 
+CREATE INDEX dead_fingerprint ON holdfast.dead USING btree (fingerprint, job) WHERE (fingerprint IS NOT NULL);
+
 CREATE INDEX event_keep_until ON holdfast.event USING btree (keep_until);
 
 CREATE INDEX event_key ON holdfast.event USING btree (key, id);
+
+CREATE INDEX failure_count_began_at ON holdfast.failure_count USING btree (began_at);
+
+CREATE INDEX failure_group_last_seen_at ON holdfast.failure_group USING btree (last_seen_at, fingerprint);
 
 CREATE INDEX ledger_keep_until ON holdfast.ledger USING btree (keep_until) WHERE is_final;
 

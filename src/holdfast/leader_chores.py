@@ -16,6 +16,7 @@ from holdfast.schedules.plan_pruner import PRUNE_PLANS
 from holdfast.schedules.planner import FIRE_PLANS
 from holdfast.worker.chores.chore import Chore
 from holdfast.worker.chores.counter_folder import FOLD_COUNTERS
+from holdfast.worker.chores.failure_folder import FOLD_FAILURES
 from holdfast.worker.chores.job_expirer import EXPIRE
 from holdfast.worker.chores.job_promoter import PROMOTE
 from holdfast.worker.chores.job_pruner import PRUNE
@@ -34,6 +35,7 @@ LEADER_CHORES: Final[tuple[Chore, ...]] = (
     TURN_RING,  # new jobs go to another segment, drained segments are truncated
     UNPARK,  # jobs of kinds that no worker knew are claimed by a worker that does
     FOLD_COUNTERS,  # tallies of settles become counters
+    FOLD_FAILURES,  # failed runs are grouped and counted
     PRUNE,  # ended jobs and counters that were kept for long enough are deleted
     REPORT_UNTOLD,  # a warning of hooks that no worker calls
     REPORT_UNSERVED,  # a warning of jobs and schedules that no worker serves

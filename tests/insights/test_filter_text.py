@@ -38,6 +38,7 @@ filters = st.builds(
     tags=several(texts),
     workers=several(numbers),
     schedules=several(texts),
+    failures=several(texts),
     flows=several(numbers),
     priority=several(st.builds(NumberBound, st.sampled_from(["<", "=", ">="]), numbers)),
     attempt=several(st.builds(NumberBound, st.sampled_from(["<=", "=", ">"]), numbers)),

@@ -8,6 +8,9 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 MILLION = 1_000_000
 TOUCHED = 20_000
 NOTICES = 100_000
+GROUPS = 20_000
+FINGERPRINT = "feedfeedfeedfeed"
+"""Of all 100,000 dead letters."""
 
 # Statistics are made on purpose here: autovacuum must not make them meanwhile.
 _QUIET = [
@@ -23,6 +26,9 @@ _QUIET = [
         "dead",
         "lease",
         "notice",
+        "failure_group",
+        "failure_count",
+        "failure_tally",
     ]
 ]
 
@@ -72,9 +78,11 @@ select n, n, '2026-01-01Z', '2026-01-01Z',
   from generate_series({2 * MILLION + 1}, {3 * MILLION}) n;
 alter table holdfast.ledger add primary key (job, run);
 create index ledger_keep_until on holdfast.ledger (keep_until) where is_final;
-insert into holdfast.dead (job, run, died_at)
-select n, n, timestamptz '2026-01-01Z' - n * interval '1 second'
+drop index holdfast.dead_fingerprint;
+insert into holdfast.dead (job, run, died_at, fingerprint)
+select n, n, timestamptz '2026-01-01Z' - n * interval '1 second', '{FINGERPRINT}'
   from generate_series({2 * MILLION + 10}, {3 * MILLION}, 10) n;
+create index dead_fingerprint on holdfast.dead (fingerprint, job) where fingerprint is not null;
 select setval('holdfast.run', {3 * MILLION}), setval('holdfast.job_id_seq', {3 * MILLION});
 """
 
@@ -101,10 +109,25 @@ select n, n, timestamptz '2026-01-01Z' - n * interval '1 second', '2026-01-01Z',
   from generate_series(1, {NOTICES}) n;
 """
 
+# Groups of failures, one of which all dead letters belong to, each counted in ten of the last 100 minutes.
+_FAILURES = f"""
+insert into holdfast.failure_group
+       (fingerprint, first_seen_at, last_seen_at, job, run, kind, queue, code, type, message)
+select case n when 1 then '{FINGERPRINT}' else 'group' || n end, '2025-12-25Z',
+       timestamptz '2026-01-01Z' - n * interval '1 second', {3 * MILLION}, {3 * MILLION},
+       (array['mail', 'pay'])[n % 2 + 1], 'default', 'handler_error', 'ValueError', 'no'
+  from generate_series(1, {GROUPS}) n;
+insert into holdfast.failure_count (fingerprint, began_at, kind, queue, runs)
+select fingerprint, timestamptz '2026-01-01Z' - t * interval '10 minutes', kind, queue, job % 7 + 1
+  from holdfast.failure_group, generate_series(1, 10) t;
+insert into holdfast.failure_tally (seen_at, job, run, runs, fingerprint, kind, queue)
+select last_seen_at, job, run, 1, fingerprint, kind, queue from holdfast.failure_group;
+"""
+
 
 def fill(connection: psycopg.Connection) -> None:
     connection.execute("set maintenance_work_mem = '256MB'")
     connection.execute("set synchronous_commit = off")
-    for part in (*_QUIET, _JOBS, _READY, _SCHEDULED, _FINISHED, _RUNNING, _NOTICES):
+    for part in (*_QUIET, _JOBS, _READY, _SCHEDULED, _FINISHED, _RUNNING, _NOTICES, _FAILURES):
         connection.execute(part)
     connection.execute("analyze")

@@ -15,6 +15,7 @@ import pytest
 from holdfast.domain.failure import Failure
 from holdfast.domain.filter_parser import parse_filter
 from holdfast.domain.job import NewJob, Policy
+from holdfast.domain.job_filter import JobFilter
 from holdfast.domain.retention import Retention
 from holdfast.domain.ring import SEGMENTS
 from holdfast.domain.transition import CompleteJob, FailJob, RetryJob
@@ -23,6 +24,7 @@ from holdfast.postgres.conversation import Conversation
 from holdfast.postgres.statement import Statement
 from holdfast.storage import (
     chores,
+    failures,
     job_lookup,
     job_verbs,
     jobs,
@@ -36,12 +38,15 @@ from holdfast.storage import (
 from holdfast.storage.completions import RunToComplete, complete_one
 from holdfast.storage.explaining import circumstances
 from holdfast.storage.session import plan_as_written
-from storage.backlog import MILLION, NOW, fill
+from storage.backlog import FINGERPRINT, MILLION, NOW, fill
 from storage.query_plans import Plan, Statistics, explained
 from support.databases import a_copy
 from support.engine import SCHEMA
 
-BIG = {"notice", "job", "ready_0", "ready_1", "ready_2", "ready_3", "scheduled", "ledger", "dead"}
+BIG = {
+    *("job", "ready_0", "ready_1", "ready_2", "ready_3", "scheduled", "ledger", "dead", "notice"),
+    *("failure_group", "failure_count", "failure_tally"),
+}
 STATISTICS: tuple[Statistics, ...] = ("fresh", "none", "of an emptied table")
 
 
@@ -262,6 +267,40 @@ GUARDS = {
     "reschedule of 10": guard(
         first(job_verbs.reschedule(SCHEMA, WAITING, delay=timedelta(hours=1), now=NOW)),
         3_000, *READY, "scheduled_pkey", "job_pkey", rows=1_000,
+    ),
+    "the newest failures": guard(
+        failures.newest_failures(SCHEMA, limit=50, window=50, now=NOW),
+        1_000, "failure_group_last_seen_at", "failure_count_pkey",
+    ),
+    "the newest failures of a kind": guard(
+        failures.newest_failures(SCHEMA, kind="pay", limit=50, now=NOW),
+        14_000, "failure_group_last_seen_at", "failure_count_pkey", rows=1_000,
+    ),
+    "the most frequent failures": guard(
+        failures.frequent_failures(SCHEMA, limit=50, now=NOW),
+        14_000, "failure_group_last_seen_at", "failure_count_pkey", rows=1_000,
+    ),
+    "one group of failures": guard(
+        failures.failure_group(SCHEMA, FINGERPRINT, now=NOW), 50, "failure_group_pkey", "failure_count_pkey"
+    ),
+    "dead letters of a group of 100,000": guard(
+        failures.dead_of_group(SCHEMA, FINGERPRINT, after=ENDED + 500_000, limit=100), 500, "dead_fingerprint"
+    ),
+    "a count of dead letters up to 10,000": guard(
+        failures.count_dead(SCHEMA, FINGERPRINT), 400, "dead_fingerprint"
+    ),
+    "a page of the dead letters of a group": guard(
+        jobs_listed.list_jobs(
+            SCHEMA, JobFilter(failures=(FINGERPRINT, "another")), source="group", limit=50, window=50, now=NOW
+        ),
+        1_500, "dead_fingerprint", "job_pkey", "ledger_pkey",
+    ),
+    "fold of 100 failures": guard(
+        failures.fold_failures(SCHEMA, limit=100),
+        3_500, "failure_tally_pkey",
+    ),
+    "prune of failures": guard(
+        failures.prune_failures(SCHEMA, now=NOW), 60, "failure_count_began_at", "failure_group_last_seen_at"
     ),
     "move of 10": guard(
         first(job_verbs.move(SCHEMA, WAITING, queue="elsewhere")),

@@ -33,6 +33,7 @@ _ARRAY = re.compile(r"'\{([a-z,]+)\}'::\{schema\}\.outcome\[\]")
 _PARTS = {
     frozenset({"retried", "snoozed"}): "goes to the table scheduled",
     frozenset({"snoozed", "released"}): "calls no hook",
+    frozenset({"failed", "retried"}): "is counted for its group of failures",
     frozenset({"cancelled", "expired"}): "is found by the index ledger_stopped",
 }
 

@@ -28,6 +28,7 @@ CAUSES_LIMIT = 10
 class Failure:
     """A code for programs, a message and a traceback for people, and the causes behind it. Cut when it is
     made: a handler may put a whole file into its message, and the log shows the message, too.
+    `fingerprint` and `frame` say which group of failures it belongs to: `fingerprint.identified` adds them.
     """
 
     message: str
@@ -35,6 +36,8 @@ class Failure:
     type: str | None = None
     traceback: str | None = None
     causes: tuple[str, ...] = field(default=())
+    fingerprint: str | None = field(default=None, compare=False)
+    frame: str | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         """Cuts between characters. Keeps the end of a traceback, which names the error."""
@@ -67,6 +70,10 @@ class Failure:
             stored["traceback"] = storable(self.traceback)
         if self.causes:
             stored["causes"] = [storable(cause) for cause in self.causes]
+        if self.fingerprint:
+            stored["fingerprint"] = self.fingerprint
+        if self.frame:
+            stored["frame"] = storable(self.frame)
         return json.dumps(stored, ensure_ascii=False)
 
 

@@ -196,9 +196,10 @@ _FIELDS: dict[str, tuple[str, Callable[[str, _Term], list[Any]]]] = {
     "finished": ("finished", _time_bounds),
     "schedule": ("schedules", _texts),
     "flow": ("flows", _numbers),
+    "failure": ("failures", _texts),
     "error": ("errors", _one_text),
 }
-_ONCE = frozenset({"ids", "states", "kinds", "queues", "workers", "schedules", "flows"})
+_ONCE = frozenset({"ids", "states", "kinds", "queues", "workers", "schedules", "flows", "failures"})
 _BOUNDS = frozenset({"priority", "attempt", "created", "finished"})
 _EXAMPLES: dict[str, str] = {
     "id": "write id:42 or id:42,43",
@@ -214,6 +215,7 @@ _EXAMPLES: dict[str, str] = {
     "finished": "write finished:<2h (less than two hours ago) or finished:>2026-01-31",
     "schedule": "write schedule:nightly",
     "flow": "write flow:42",
+    "failure": "write failure:FINGERPRINT, as `holdfast failures list` shows it",
 }
 
 

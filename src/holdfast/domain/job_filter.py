@@ -76,6 +76,7 @@ class JobFilter:
     workers: tuple[int, ...] = ()
     schedules: tuple[str, ...] = ()
     flows: tuple[int, ...] = ()
+    failures: tuple[str, ...] = ()
     priority: tuple[NumberBound, ...] = ()
     attempt: tuple[NumberBound, ...] = ()
     created: tuple[TimeBound, ...] = ()
@@ -95,6 +96,7 @@ class JobFilter:
             "worker": self.workers,
             "schedule": self.schedules,
             "flow": self.flows,
+            "failure": self.failures,
         }
         terms = [f"{word}:{_listed(values)}" for word, values in listed.items() if values]
         terms += [f"tag:{_quoted(tag)}" for tag in self.tags]

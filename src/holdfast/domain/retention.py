@@ -14,6 +14,8 @@ A notice for hooks that no worker took
     `worker/chores/untold_reporter.py`.
 Counters for each minute
     `COUNTERS`. Deleted by `worker/chores/job_pruner.py`.
+Counts of failures, and groups of failures that are not seen any more
+    `FAILURE_COUNTS` and `FAILURE_GROUPS`. Deleted by `worker/chores/failure_folder.py`.
 What operators did, and operations that have ended
     `AUDIT`. Deleted by `worker/chores/job_pruner.py`.
 A worker that was lost and holds no lease
@@ -32,6 +34,8 @@ NOTICES: Final = timedelta(hours=72)
 UNTOLD_AFTER: Final = timedelta(minutes=10)
 """How long a notice may lie before the leader warns that no worker has taken it."""
 COUNTERS: Final = timedelta(days=8)
+FAILURE_COUNTS: Final = timedelta(days=8)
+FAILURE_GROUPS: Final = timedelta(days=30)
 AUDIT: Final = timedelta(days=365)
 LOST_WORKERS: Final = timedelta(hours=1)
 

@@ -6,6 +6,7 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
+from holdfast.domain.fingerprint import identified
 from holdfast.domain.flow_path import Path
 from holdfast.domain.outcome import Failed, Unreadable
 from holdfast.errors import ChildFailed, EventTimeout, FlowDiverged, InvalidInput, LeaseLost, StepFailed
@@ -95,7 +96,7 @@ class FlowCaller:
                 'Write "except Exception:" and not "except BaseException:" around what a flow awaits, or '
                 "raise again what was caught. Then resume the flow",
             )
-            failure = from_error(parted, "flow_diverged")
+            failure = identified(from_error(parted, "flow_diverged"), context.job.kind)
             if await self._recorder.fail_waiting(replay.fence, failure.to_json()):
                 end.outcome, end.waiting, end.failure = "failed", None, failure
             else:

@@ -5,6 +5,7 @@ from typing import Literal, NamedTuple
 
 from holdfast.domain.backoff import from_json
 from holdfast.domain.failure import Failure
+from holdfast.domain.fingerprint import identified
 from holdfast.domain.outcome import Lost
 from holdfast.domain.retention import Retention
 from holdfast.domain.transition import Run, decide
@@ -167,8 +168,11 @@ def _take_away(
 ) -> Conversation[list[TakenAway]]:
     if not held:
         return []
+    outcomes = {
+        kind: Lost(identified(outcome.failure, kind or "")) for kind in {lease.kind for lease in held}
+    }
     settlements = [
-        Settlement(lease.worker, lease.job, lease.run, decide(_run(lease), outcome, luck))
+        Settlement(lease.worker, lease.job, lease.run, decide(_run(lease), outcomes[lease.kind], luck))
         for lease in held
         if not lease.is_over
     ]

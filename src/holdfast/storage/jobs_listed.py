@@ -29,6 +29,7 @@ Source = Literal[
     "ready",
     "children",
     "fired",
+    "group",
 ]
 """Where a list finds the jobs that it looks at: sql/jobs_list_*.sql."""
 
@@ -68,12 +69,15 @@ class ListedJob(NamedTuple):
 _LISTS: dict[Source, StatementFile[ListedJob]] = {
     source: statement(f"jobs_list_{source}", ListedJob, is_repeatable=True) for source in get_args(Source)
 }
+# Which field of a filter names the jobs, the narrowest first.
+_BY_KEY: dict[str, Source] = {"ids": "ids", "flows": "children", "schedules": "fired", "failures": "group"}
 # Which fields of a filter a source answers by itself: what it finds matches them.
 _ANSWERED: dict[Source, frozenset[str]] = {
     "latest": frozenset(),
     "ids": frozenset({"ids"}),
     "children": frozenset({"flows"}),
     "fired": frozenset({"schedules"}),
+    "group": frozenset({"failures"}),
     "ready": frozenset({"states", "queues"}),
     "running": frozenset({"states", "workers"}),
     "waiting": frozenset({"states"}),
@@ -113,12 +117,9 @@ def list_jobs(
 
 def sources(job_filter: JobFilter) -> tuple[Source, ...]:
     """The narrowest ways to the jobs that a filter can match, one for each table that holds some of them."""
-    if job_filter.ids:
-        return ("ids",)
-    if job_filter.flows:
-        return ("children",)
-    if job_filter.schedules:
-        return ("fired",)
+    for name, source in _BY_KEY.items():
+        if getattr(job_filter, name):
+            return (source,)
     if job_filter.states:
         return tuple(dict.fromkeys(_source_of(state) for state in job_filter.states))
     if job_filter.workers and not job_filter.finished:
@@ -161,6 +162,7 @@ def _params(job_filter: JobFilter) -> dict[str, Any]:
         "workers": list(job_filter.workers) or None,
         "flows": list(job_filter.flows) or None,
         "schedules": list(job_filter.schedules) or None,
+        "failures": list(job_filter.failures) or None,
         "errors": list(job_filter.errors) or None,
         "paths": [_array(match.path) for match in job_filter.arguments] or None,
         "values": [match.value for match in job_filter.arguments] or None,

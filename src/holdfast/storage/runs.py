@@ -222,7 +222,9 @@ def settle(
         "keep_succeeded": retention.succeeded,
         "now": now,
     }
-    outcomes, delays, errors, results, flags = _columns([settlement.transition for settlement in settlements])
+    outcomes, delays, errors, results, flags, fingerprints = _columns(
+        [settlement.transition for settlement in settlements]
+    )
     said = {"results": text_array(results), "flags": text_array(flags)}
     if not any(outcomes):
         return _COMPLETE.with_params(schema, **runs, **said)
@@ -233,6 +235,7 @@ def settle(
         outcomes=text_array(outcomes),
         delays=list(delays) if any(delay is not None for delay in delays) else None,
         errors=text_array(errors),
+        fingerprints=text_array(fingerprints),
         keep_dead=retention.dead,
         keep_other=retention.other,
     )
@@ -286,32 +289,33 @@ def _in_order(settlements: Sequence[Settlement]) -> list[Settlement]:
 
 
 _Text = str | None
-_Row = tuple[_Text, timedelta | None, _Text, _Text, _Text]
+_Row = tuple[_Text, timedelta | None, _Text, _Text, _Text, _Text]
+_Texts = Sequence[_Text]
 
 
 def _columns(
     transitions: Sequence[Transition],
-) -> tuple[Sequence[_Text], Sequence[timedelta | None], Sequence[_Text], Sequence[_Text], Sequence[_Text]]:
+) -> tuple[_Texts, Sequence[timedelta | None], _Texts, _Texts, _Texts, _Texts]:
     if all(transition is SUCCESS or transition == SUCCESS for transition in transitions):
-        return (), (), (), (), ()
-    outcomes, delays, errors, results, flags = zip(*map(_row, transitions), strict=True)
-    return outcomes, delays, errors, results, flags
+        return (), (), (), (), (), ()
+    outcomes, delays, errors, results, flags, fingerprints = zip(*map(_row, transitions), strict=True)
+    return outcomes, delays, errors, results, flags, fingerprints
 
 
 def _row(transition: Transition) -> _Row:
-    """Outcome (None: success, which is what most of them are), delay, error, result, flag."""
+    """Outcome (None: success, which is what most of them are), delay, error, result, flag, fingerprint."""
     match transition:
         case CompleteJob(result, flag):
-            return (None, None, None, result, flag)
+            return (None, None, None, result, flag, None)
         case RetryJob(delay, failure):
-            return (transition.outcome, delay, failure.to_json(), None, None)
+            return (transition.outcome, delay, failure.to_json(), None, None, failure.fingerprint)
         case SnoozeJob(delay, failure):
-            return (transition.outcome, delay, failure.to_json() if failure else None, None, None)
+            return (transition.outcome, delay, failure.to_json() if failure else None, None, None, None)
         case ReleaseJob():
-            return (transition.outcome, None, None, None, None)
+            return (transition.outcome, None, None, None, None, None)
         case FailJob(failure):
-            return (transition.outcome, None, failure.to_json(), None, None)
+            return (transition.outcome, None, failure.to_json(), None, None, failure.fingerprint)
         case CancelJob(failure):
-            return (transition.outcome, None, failure.to_json() if failure else None, None, None)
+            return (transition.outcome, None, failure.to_json() if failure else None, None, None, None)
         case _:
             assert_never(transition)

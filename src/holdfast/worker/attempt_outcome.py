@@ -10,6 +10,7 @@ from typing import Any
 from holdfast.codec.result import NOTHING_RETURNED
 from holdfast.domain.duration import compact
 from holdfast.domain.failure import Code, Failure
+from holdfast.domain.fingerprint import identified
 from holdfast.domain.outcome import (
     ON_REQUEST,
     AttemptOutcome,
@@ -108,12 +109,15 @@ def _requested(error: BaseException) -> AttemptOutcome | None:  # noqa: PLR0911 
             return None
 
 
-def without_secrets(claimed: ClaimedRun, outcome: AttemptOutcome) -> AttemptOutcome:
+def as_stored(claimed: ClaimedRun, outcome: AttemptOutcome) -> AttemptOutcome:
     """A failure is stored, logged and shown: what it quotes of secret arguments is masked in it, once and for
-    all.
+    all. Only then is it compared with others, so that no secret is in a fingerprint.
     """
     match outcome:
-        case Failed() | Unreadable() | Lost() | Cancelled() if outcome.failure:
+        case Failed() | Unreadable() | Lost():
+            failure = outcome.failure.without(secrets_of(claimed))
+            return replace(outcome, failure=identified(failure, claimed.row.kind))
+        case Cancelled() if outcome.failure:
             return replace(outcome, failure=outcome.failure.without(secrets_of(claimed)))
         case _:
             return outcome

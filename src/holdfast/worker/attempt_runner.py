@@ -17,11 +17,11 @@ from holdfast.domain.transition import SUCCESS, Run, decide
 from holdfast.errors import DatabaseError, Undecodable
 from holdfast.worker import forked_copy
 from holdfast.worker.attempt_outcome import (
+    as_stored,
     has_done_its_work,
     outcome_of_error,
     outcome_of_result,
     outcome_of_stop,
-    without_secrets,
 )
 from holdfast.worker.attempt_reporter import AttemptReporter
 from holdfast.worker.callers import Caller, come_to
@@ -124,7 +124,7 @@ class AttemptRunner:
                 outcome = Failed(from_error(error))
         row = claimed.row
         run = Run(row.attempt, row.max_attempts, from_json(row.backoff))
-        outcome = without_secrets(claimed, outcome)
+        outcome = as_stored(claimed, outcome)
         transition = decide(run, outcome, random.random())  # noqa: S311  # spreads load
         return RunEnding.of(claimed, transition, context, self._reporter.settled, state, error)
 

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from holdfast.domain.failure import Failure
+from holdfast.domain.fingerprint import identified
 from holdfast.domain.transition import FailJob
 from holdfast.storage.runs import ClaimRow, Saving
 from holdfast.telemetry.events import AttemptStarted, Emitter, StillRunning
@@ -101,7 +102,9 @@ class Attempts:
             f"its row in job has the kind {row.kind[:200]!r}, its row in ready another", "decode_error"
         )
         self._settler.put(
-            RunEnding.of(claimed, FailJob(failure), self.context(claimed), self._reporter.settled)
+            RunEnding.of(
+                claimed, FailJob(identified(failure, row.kind)), self.context(claimed), self._reporter.settled
+            )
         )
 
     def tell_to_stop(self, reason: Stop, *, worker: int | None = None) -> int:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from holdfast.domain.failure import Failure
+from holdfast.domain.fingerprint import identified
 from holdfast.domain.retention import Retention
 from holdfast.domain.states import RunOutcome
 from holdfast.domain.transition import CompleteJob, FailJob, Transition
@@ -235,7 +236,8 @@ def _storable(ending: RunEnding, problem: Exception) -> Transition:
     if isinstance(ending.transition, CompleteJob) and ending.transition.result is not None:
         _log.warning("the result of run %d of job %d is dropped: %s", ending.run, ending.job, problem)
         return CompleteJob(None, "result_unencodable")
-    return FailJob(Failure(f"its outcome could not be stored: {problem}", "handler_error"))
+    failure = Failure(f"its outcome could not be stored: {problem}", "handler_error")
+    return FailJob(identified(failure, ending.claimed.row.kind))
 
 
 def _may_be_one_row(error: Exception) -> bool:

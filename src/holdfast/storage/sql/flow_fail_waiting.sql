@@ -29,7 +29,16 @@ with clock as materialized (
     from (select job from out_of_scheduled union all select job from out_of_waiting) t
    cross join lateral (select kind, queue, keep, parent, unique_key from {schema}.job where id = t.job offset 0) j
 ), died as (
-  insert into {schema}.dead (job, run, died_at)
-  select job, run, clock.now from clock, stopped where keep is distinct from interval '0'
+  insert into {schema}.dead (job, run, died_at, fingerprint)
+  select job, run, clock.now, %(error)s::text::jsonb ->> 'fingerprint'
+    from clock, stopped
+   where keep is distinct from interval '0'
+), failures as (
+  insert into {schema}.failure_tally (seen_at, job, run, runs, fingerprint, kind, queue, code, type, message, frame)
+  select clock.now, s.job, s.run, 1, e.error ->> 'fingerprint', s.kind, s.queue,
+         e.error ->> 'code', e.error ->> 'type', left(e.error ->> 'message', 500), e.error ->> 'frame'
+    from clock, stopped s
+   cross join (select %(error)s::text::jsonb as error) e
+   where e.error ->> 'fingerprint' is not null
 ), {part ended_without_run outcome='failed' keep=%(keep_dead)s::interval}
 select job from stopped

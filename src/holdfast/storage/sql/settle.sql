@@ -7,6 +7,7 @@
 -- A cancel request turns retry, snooze and release into cancelled, and its reason is the error's message; a passed
 -- deadline turns them into expired.
 -- Keys that another transaction has locked are left behind: enqueue takes such a key over, and prune sweeps it.
+-- Runs that failed are counted for their group of failures, too.
 -- With the part noticed, for runs that no attempt settles, it leaves a notice where a hook has to be called.
 -- The end of a flow's child leaves a wake-up for the flow, that of a flow with open calls one for these.
 with clock as materialized (
@@ -15,6 +16,7 @@ with clock as materialized (
   select {part asked_runs},
          %(outcomes)s::text::{schema}.outcome[] as outcomes, %(delays)s::interval[] as delays,
          %(errors)s::text::text[] as errors, %(results)s::text::text[] as results, %(flags)s::text::text[] as flags,
+         %(fingerprints)s::text::text[] as fingerprints,
          array[{continuing_outcomes}]::{schema}.outcome[] as unfinished
 ), gone as (
   delete from {schema}.lease
@@ -75,9 +77,11 @@ with clock as materialized (
    where o.outcome = 'released'
   on conflict do nothing
 ), died as (
-  insert into {schema}.dead (job, run, died_at)
-  select job, run, clock.now from clock, others where outcome = 'failed' and keep is distinct from interval '0'
-  on conflict (job) do update set run = excluded.run, died_at = excluded.died_at
+  insert into {schema}.dead (job, run, died_at, fingerprint)
+  select job, run, clock.now, asked.fingerprints[place]
+    from clock, asked, others
+   where outcome = 'failed' and keep is distinct from interval '0'
+  on conflict (job) do update set run = excluded.run, died_at = excluded.died_at, fingerprint = excluded.fingerprint
 ), {part freed_and_forgotten jobs=forgettable}, woken as (
   insert into {schema}.wakeup (job, child)
   select parent, job from forgettable where parent is not null
@@ -87,6 +91,17 @@ with clock as materialized (
    where o.outcome <> all((select unfinished from asked)::{schema}.outcome[])
      and exists (select from {schema}.checkpoint c where c.job = o.job and not c.is_done and c.child is not null offset 0)
   returning pg_notify('{schema_name}.wake', '')
+), failures as (
+  insert into {schema}.failure_tally (seen_at, job, run, runs, fingerprint, kind, queue, code, type, message, frame)
+  select clock.now, asked.jobs[t.last], asked.runs[t.last], t.runs, t.fingerprint, t.kind, t.queue,
+         e.error ->> 'code', e.error ->> 'type', left(e.error ->> 'message', 500), e.error ->> 'frame'
+    from clock, asked
+   cross join lateral (
+     select asked.fingerprints[place] as fingerprint, kind, queue, count(*) as runs, max(place) as last
+       from others
+      where outcome in ('failed', 'retried') and asked.fingerprints[place] is not null
+      group by 1, 2, 3) t
+   cross join lateral (select asked.errors[t.last]::jsonb as error) e
 ), {part counted runs=ended outcome=outcome}
 {part noticed}
 select job, run, 'settled' as answer, outcome::text from ended

@@ -71,6 +71,7 @@ page as materialized (
           or f.is_final
              and f.finished_at >= coalesce(greatest(%(finished_from)s::timestamptz, clock.now - %(finished_within)s::interval), '-infinity')
              and f.finished_at <= coalesce(least(%(finished_until)s::timestamptz, clock.now - %(finished_before)s::interval), 'infinity'))
+     and (%(failures)s::text[] is null or d.state = 'failed' and f.error ->> 'fingerprint' = any(%(failures)s::text[]))
      and (%(errors)s::text[] is null
           or g.job is null and not exists (
                select from unnest(%(errors)s::text[]) as wanted (text)
