@@ -18,6 +18,7 @@ from holdfast.flows.events import Event
 from holdfast.flows.operators import FlowOperators
 from holdfast.handle import Handle
 from holdfast.insights.audit import Audit
+from holdfast.insights.failures import Failures
 from holdfast.insights.jobs import Jobs
 from holdfast.insights.kinds import Kinds
 from holdfast.insights.operations import Operations
@@ -103,6 +104,7 @@ class App(Decorators):
             self._connections,
             lambda: {*self.slots, *(kind.policy.queue for kind in self.declared_kinds.values())},
         )
+        self.failures = Failures(self.schema, self._connections, self._redactions)
         self.jobs = Jobs(self.schema, self._connections, lambda: self._worker_maker.keeping, self._redactions)
         self.operations = Operations(self.schema, self._connections, lambda: self._worker_maker.keeping)
         self.kinds = Kinds(self.schema, self._connections)

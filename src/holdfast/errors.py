@@ -35,6 +35,7 @@ HoldfastError
 ├── FlowNotFailed                only a flow that has failed can be resumed or retried
 ├── KindNotFound                 no worker has stored a kind of that name
 ├── OperationNotFound            there is no such operation (any more)
+├── FailureNotFound              there is no such group of failures (any more)
 ├── QueueNotFound                no job, setting, schedule or worker knows a queue of that name
 ├── ScheduleNotFound             there is no schedule of that name, or no such scope of it
 ├── ScheduleConflict             the name belongs to a schedule of the other sort: declared, or stored
@@ -316,6 +317,15 @@ class OperationNotFound(HoldfastError, LookupError):
     def __init__(self, operation: int) -> None:
         self.operation = operation
         super().__init__(f"there is no operation {operation} (any more)")
+
+
+class FailureNotFound(HoldfastError, LookupError):
+    def __init__(self, fingerprint: str) -> None:
+        self.fingerprint = fingerprint
+        super().__init__(
+            f'no failure has the fingerprint "{fingerprint}": it was not counted yet, which takes seconds, '
+            "or it was not seen for so long that its group was deleted"
+        )
 
 
 class QueueNotFound(HoldfastError, LookupError):

@@ -11,6 +11,8 @@ from holdfast.domain.job_filter import FILTER_STATES
 from holdfast.domain.parameters import KindParameter
 from holdfast.insights.audit import Audit, AuditEntry, AuditPage
 from holdfast.insights.explanation import Reason
+from holdfast.insights.failure_records import DeadLetters, FailureDetail, FailureGroup, FailurePage
+from holdfast.insights.failures import Failures
 from holdfast.insights.job_records import JobDetail, JobPage, JobRun, JobSummary, RunError
 from holdfast.insights.jobs import Jobs
 from holdfast.insights.kind_records import KindRecord
@@ -76,6 +78,20 @@ def test_every_verb_and_field_of_the_audit_is_named() -> None:
     named = set(re.findall(r"`(?:app\.audit\.)?(\w+)", (DOCS / "reference/audit.md").read_text("utf-8")))
     verbs = {name.removesuffix("_sync") for name in vars(Audit) if not name.startswith("_")}
     fields = {field.name for record in (AuditPage, AuditEntry) for field in dataclasses.fields(record)}
+    assert verbs | fields <= named
+
+
+def test_every_example_about_failures_runs(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDFAST_DSN", dsn)
+    run_page("reference/failures.md", monkeypatch)
+
+
+def test_every_verb_and_field_of_failures_is_named() -> None:
+    text = (DOCS / "reference/failures.md").read_text("utf-8")
+    named = set(re.findall(r"`(?:app\.failures\.)?(\w+)", text))
+    verbs = {name.removesuffix("_sync") for name in vars(Failures) if not name.startswith("_")}
+    records = (FailurePage, FailureGroup, FailureDetail, DeadLetters)
+    fields = {field.name for record in records for field in dataclasses.fields(record)}
     assert verbs | fields <= named
 
 

@@ -40,10 +40,13 @@ def cancel(
     return (yield from _audited(schema, "cancel", ids, ended, by=by, reason=reason))
 
 
-def retry(schema: Schema, jobs: int | Sequence[int], *, reason: str | None, by: str) -> Conversation[Answers]:
+def retry(
+    schema: Schema, jobs: int | Sequence[int], *, reason: str | None, by: str, of: str | None = None
+) -> Conversation[Answers]:
+    """`of`: what these jobs are a part of, such as a group of failures."""
     ids = read_ids(jobs)
     begun = operators.retry_dead(schema, ids)
-    return (yield from _audited(schema, "retry", ids, begun, by=by, reason=reason))
+    return (yield from _audited(schema, "retry", ids, begun, by=by, reason=reason, of=of))
 
 
 def resume(
@@ -87,11 +90,11 @@ def move(
 
 
 def delete(
-    schema: Schema, jobs: int | Sequence[int], *, reason: str | None, by: str
+    schema: Schema, jobs: int | Sequence[int], *, reason: str | None, by: str, of: str | None = None
 ) -> Conversation[Answers]:
     ids = read_ids(jobs)
     deleted = job_verbs.delete(schema, ids)
-    return (yield from _audited(schema, "delete", ids, deleted, by=by, reason=reason))
+    return (yield from _audited(schema, "delete", ids, deleted, by=by, reason=reason, of=of))
 
 
 def rerun(
@@ -155,15 +158,15 @@ def _audited(
     *,
     by: str,
     reason: str | None,
+    of: str | None = None,
 ) -> Conversation[Answers]:
     if reason is not None:
         check_text("reason", reason)
     answers = yield from acting
     if answers:
         counts = Counter(answers.values())
-        yield from ask(
-            put_audit(schema, action=action, by=by, target=_target(jobs), reason=reason, counts=counts)
-        )
+        target = _target(jobs) if of is None else f"{of}: {_target(jobs)}"
+        yield from ask(put_audit(schema, action=action, by=by, target=target, reason=reason, counts=counts))
     return answers
 
 

@@ -83,4 +83,5 @@ def _error(text: str) -> RunError:
         traceback=traceback,
         causes=tuple(map(str, stored.get("causes", ()))),
         frames=frames_of(traceback) if isinstance(traceback, str) else (),
+        fingerprint=stored.get("fingerprint"),
     )

@@ -79,7 +79,7 @@ class JobPage:
 @dataclass(frozen=True, slots=True)
 class RunError:
     """What a run failed with. `frames` are read from the traceback, with those of your own code marked;
-    `causes` are the errors behind it, as text.
+    `causes` are the errors behind it, as text. `fingerprint` names the group of failures it belongs to.
     """
 
     code: str
@@ -88,6 +88,7 @@ class RunError:
     traceback: str | None
     causes: tuple[str, ...]
     frames: tuple[Frame, ...]
+    fingerprint: str | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,15 +8,41 @@ from holdfast.errors import InvalidInput
 
 def cursor_at(job: int) -> str:
     """For the page of jobs before this one."""
-    return base64.urlsafe_b64encode(json.dumps({"before": job}).encode()).decode().rstrip("=")
+    return _written(job)
 
 
 def read_cursor(cursor: object) -> int:
+    job = _read(cursor)
+    if not isinstance(job, int) or isinstance(job, bool):
+        raise _wrong(cursor)
+    return job
+
+
+def failure_cursor(place: str | int, fingerprint: str) -> str:
+    """For the groups of failures behind this one, which is at that time, or at that count."""
+    return _written([place, fingerprint])
+
+
+def read_failure_cursor(cursor: object) -> tuple[str | int, str]:
+    match _read(cursor):
+        case [str() | int() as place, str() as fingerprint]:
+            return place, fingerprint
+        case _:
+            raise _wrong(cursor)
+
+
+def _written(before: object) -> str:
+    return base64.urlsafe_b64encode(json.dumps({"before": before}).encode()).decode().rstrip("=")
+
+
+def _read(cursor: object) -> object:
     try:
         padded = str(cursor) + "=" * (-len(str(cursor)) % 4)
-        job = json.loads(base64.urlsafe_b64decode(padded))["before"]
+        before: object = json.loads(base64.urlsafe_b64decode(padded))["before"]
     except (ValueError, KeyError, TypeError):
-        job = None
-    if not isinstance(job, int) or isinstance(job, bool):
-        raise InvalidInput(f"after is {cursor!r}: give the `next` of a page")
-    return job
+        return None
+    return before
+
+
+def _wrong(cursor: object) -> InvalidInput:
+    return InvalidInput(f"after is {cursor!r}: give the `next` of a page")
