@@ -9,6 +9,7 @@ from holdfast.cli.audit import audit
 from holdfast.cli.completion import completion
 from holdfast.cli.enqueue import enqueue
 from holdfast.cli.exit_codes import Exit
+from holdfast.cli.failures import failures
 from holdfast.cli.flows import flows
 from holdfast.cli.jobs import jobs
 from holdfast.cli.kinds import kinds
@@ -36,6 +37,7 @@ def commands(ctx: click.Context, *, no_color: bool) -> None:
 commands.add_command(audit)
 commands.add_command(completion)
 commands.add_command(enqueue)
+commands.add_command(failures)
 commands.add_command(flows)
 commands.add_command(jobs)
 commands.add_command(kinds)

@@ -10,6 +10,7 @@ import click
 
 from holdfast.cli.flows_output import mark
 from holdfast.cli.schedules_output import distance, length, moment
+from holdfast.domain.traceback_frames import Frame
 from holdfast.insights.explanation import Explanation
 from holdfast.insights.job_records import JobDetail, JobPage, JobRun, JobSummary
 
@@ -105,10 +106,14 @@ def traceback_lines(detail: JobDetail) -> Iterator[str]:
     error = next((run.error for run in reversed(detail.runs) if run.error is not None), None)
     if error is None or error.traceback is None:
         return
-    own = {(frame.file, frame.line) for frame in error.frames if frame.is_own}
-    is_own = False
     yield ""
-    for line in error.traceback.rstrip().splitlines():
+    yield from marked_traceback(error.traceback, error.frames)
+
+
+def marked_traceback(traceback: str, frames: Sequence[Frame]) -> Iterator[str]:
+    own = {(frame.file, frame.line) for frame in frames if frame.is_own}
+    is_own = False
+    for line in traceback.rstrip().splitlines():
         if line.lstrip().startswith('File "'):
             is_own = any(f'"{file}", line {number}' in line for file, number in own)
         elif not line.startswith("    "):
