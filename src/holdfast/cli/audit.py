@@ -4,9 +4,9 @@ from datetime import datetime
 
 import click
 
-from holdfast.cli.schedules_options import json_option, opened, where
-from holdfast.cli.schedules_output import as_json as told_as_json
-from holdfast.cli.schedules_output import distance, moment
+from holdfast.cli.formats import as_json as told_as_json
+from holdfast.cli.formats import distance, moment
+from holdfast.cli.shared_options import json_option, opened, where
 from holdfast.cli.table import print_table
 from holdfast.cli.watching import rounds, watch_option
 from holdfast.insights.audit import AuditEntry, AuditPage

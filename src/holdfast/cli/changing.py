@@ -14,7 +14,7 @@ from psycopg.pq import Conninfo
 
 from holdfast.cli.exit_codes import refuse
 from holdfast.cli.options import MISSING
-from holdfast.cli.schedules_options import json_option, where
+from holdfast.cli.shared_options import json_option, where
 from holdfast.domain.job import check_text
 from holdfast.errors import InvalidConnectionString
 from holdfast.postgres.schema import Schema

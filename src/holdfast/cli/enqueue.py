@@ -9,10 +9,10 @@ import click
 from holdfast.app import App
 from holdfast.cli.changing import Change, changing
 from holdfast.cli.exit_codes import Exit
+from holdfast.cli.formats import as_json as told_as_json
 from holdfast.cli.options import length
 from holdfast.cli.parameters import parameters_option
-from holdfast.cli.schedules_options import opened, read_time
-from holdfast.cli.schedules_output import as_json as told_as_json
+from holdfast.cli.shared_options import opened, read_time
 from holdfast.domain.job import PRIORITIES
 from holdfast.errors import InvalidArguments, JobEnded, JobNotFound
 from holdfast.insights.explanation import Reason

@@ -11,9 +11,9 @@ from holdfast.app import App
 from holdfast.cli import failures_output as shown
 from holdfast.cli.changing import Change, changing
 from holdfast.cli.exit_codes import Exit
+from holdfast.cli.formats import as_json as told_as_json
 from holdfast.cli.options import length
-from holdfast.cli.schedules_options import json_option, opened, where
-from holdfast.cli.schedules_output import as_json as told_as_json
+from holdfast.cli.shared_options import json_option, opened, where
 from holdfast.cli.table import print_table
 from holdfast.postgres.schema import Schema
 

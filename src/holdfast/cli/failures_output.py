@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from holdfast.cli import jobs_output as jobs
-from holdfast.cli.schedules_output import distance, moment
+from holdfast.cli.formats import distance, moment
 from holdfast.insights.failure_records import DeadLetters, FailureDetail, FailurePage
 
 HEADS = ("FINGERPRINT", "1H", "24H", "7D", "LAST", "FIRST", "KINDS", "FAILURE", "WHERE")

@@ -9,10 +9,10 @@ import click
 
 from holdfast.cli import flows_output as shown
 from holdfast.cli.exit_codes import Exit, refuse
+from holdfast.cli.formats import as_json as told_as_json
+from holdfast.cli.formats import distance
 from holdfast.cli.options import length
-from holdfast.cli.schedules_options import json_option, opened, where
-from holdfast.cli.schedules_output import as_json as told_as_json
-from holdfast.cli.schedules_output import distance
+from holdfast.cli.shared_options import json_option, opened, where
 from holdfast.cli.table import print_table
 from holdfast.cli.watching import rounds, watch_option
 from holdfast.domain.duration import compact

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from itertools import groupby
 from typing import Any, assert_never
 
-from holdfast.cli.schedules_output import length, moment
+from holdfast.cli.formats import length, moment
 from holdfast.cli.table import terminal_width
 from holdfast.flows.records import STEP_STATES, FlowRecord, FlowStep, StepState
 

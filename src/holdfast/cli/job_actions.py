@@ -8,10 +8,10 @@ import click
 
 from holdfast.app import App
 from holdfast.cli.changing import MANY, Change, changing
+from holdfast.cli.formats import moment
 from holdfast.cli.job_answers import JobAnswer, answer_of, answers_of, not_failed, tell
 from holdfast.cli.parameters import parameters_option
-from holdfast.cli.schedules_options import opened, read_until
-from holdfast.cli.schedules_output import moment
+from holdfast.cli.shared_options import opened, read_until
 from holdfast.domain.duration import compact, duration
 from holdfast.domain.job import PRIORITIES
 from holdfast.domain.job_filter import JobFilter

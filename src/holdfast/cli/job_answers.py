@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import click
 
 from holdfast.cli.exit_codes import Exit
-from holdfast.cli.schedules_output import as_json as told_as_json
+from holdfast.cli.formats import as_json as told_as_json
 
 _DONE = {
     "cancelled": "job {job} is cancelled",

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import click
 
 from holdfast.cli import jobs_output as shown
+from holdfast.cli.formats import as_json as told_as_json
 from holdfast.cli.job_actions import VERBS
-from holdfast.cli.schedules_options import json_option, opened, where
-from holdfast.cli.schedules_output import as_json as told_as_json
+from holdfast.cli.shared_options import json_option, opened, where
 from holdfast.cli.table import print_table
 from holdfast.cli.watching import rounds, watch_option
 from holdfast.domain.filter_parser import parse_filter

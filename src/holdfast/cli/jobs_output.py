@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from holdfast.cli.flows_output import mark
-from holdfast.cli.schedules_output import distance, length, moment
+from holdfast.cli.formats import distance, length, moment
 from holdfast.domain.traceback_frames import Frame
 from holdfast.insights.explanation import Explanation
 from holdfast.insights.job_records import JobDetail, JobPage, JobRun, JobSummary

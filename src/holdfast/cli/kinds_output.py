@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import assert_never
 
-from holdfast.cli.schedules_output import moment
+from holdfast.cli.formats import moment
 from holdfast.domain.backoff import Backoff, Exponential, Fixed, Listed, Polynomial
 from holdfast.domain.duration import compact
 from holdfast.insights.kind_records import KindRecord

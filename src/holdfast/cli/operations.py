@@ -8,10 +8,10 @@ import click
 
 from holdfast.cli.changing import operator
 from holdfast.cli.exit_codes import Exit, refuse
+from holdfast.cli.formats import as_json as told_as_json
+from holdfast.cli.formats import moment
 from holdfast.cli.jobs import read_filter
-from holdfast.cli.schedules_options import json_option, opened, where
-from holdfast.cli.schedules_output import as_json as told_as_json
-from holdfast.cli.schedules_output import moment
+from holdfast.cli.shared_options import json_option, opened, where
 from holdfast.cli.table import print_table
 from holdfast.insights.bulk_actions import ACTIONS, ActionName
 from holdfast.insights.operation_steps import Operation, Preview

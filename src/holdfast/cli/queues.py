@@ -4,10 +4,10 @@ from datetime import datetime
 
 import click
 
+from holdfast.cli.formats import as_json as told_as_json
+from holdfast.cli.formats import length, moment
 from holdfast.cli.operations import by_option
-from holdfast.cli.schedules_options import json_option, opened, read_until, where
-from holdfast.cli.schedules_output import as_json as told_as_json
-from holdfast.cli.schedules_output import length, moment
+from holdfast.cli.shared_options import json_option, opened, read_until, where
 from holdfast.cli.table import print_table
 from holdfast.cli.watching import rounds, watch_option
 from holdfast.postgres.schema import Schema

@@ -7,17 +7,11 @@ from zoneinfo import ZoneInfo
 import click
 
 from holdfast.app import App
+from holdfast.cli import formats
 from holdfast.cli import schedules_output as shown
 from holdfast.cli.schedules_commands import VERBS
-from holdfast.cli.schedules_options import (
-    json_option,
-    name_argument,
-    opened,
-    read_time,
-    scope_option,
-    tz_option,
-    where,
-)
+from holdfast.cli.schedules_options import name_argument, scope_option, tz_option
+from holdfast.cli.shared_options import json_option, opened, read_time, where
 from holdfast.cli.table import print_table
 from holdfast.cli.watching import rounds, watch_option
 from holdfast.domain.time_zones import zone_named
@@ -52,7 +46,7 @@ def list_(*, watch: bool, dsn: str | None, schema: Schema, as_json: bool) -> Non
             known = app.schedules.list_sync()
             make_room()
             if as_json:
-                click.echo(shown.as_json([shown.schedule_facts(each) for each in known]))
+                click.echo(formats.as_json([shown.schedule_facts(each) for each in known]))
             elif known and rows:
                 print_table(HEADS, [_line(each, rows[0].now) for each in known], flexible=("NAME", "WHEN"))
             else:
@@ -61,7 +55,7 @@ def list_(*, watch: bool, dsn: str | None, schema: Schema, as_json: bool) -> Non
 
 def _line(schedule: Schedule, now: datetime) -> tuple[str, ...]:
     scopes = f"{schedule.scopes:,}" if schedule.has_scopes else ""
-    upcoming, last = shown.upcoming(schedule.next_at, now), shown.distance(schedule.last_plan_at, now)
+    upcoming, last = shown.upcoming(schedule.next_at, now), formats.distance(schedule.last_plan_at, now)
     state = shown.state(schedule)
     if not schedule.is_kind_known:
         state += f": no live worker knows {schedule.kind}"
@@ -79,7 +73,7 @@ def show(name: str, *, dsn: str | None, schema: Schema, as_json: bool) -> None:
         plans = app.schedules.plans_sync(name, limit=_LATEST)
     if as_json:
         latest = [shown.plan_facts(plan) for plan in plans]
-        click.echo(shown.as_json(shown.schedule_facts(schedule) | {"plans": latest}))
+        click.echo(formats.as_json(shown.schedule_facts(schedule) | {"plans": latest}))
         return
     click.echo(click.style(schedule.name, bold=True))
     for what, words in shown.facts(schedule, now):
@@ -112,7 +106,7 @@ def next_(
         times = app.schedules.next_times_sync(name, count=count, scope=scope)
     zone = tz or (zone_named(schedule.timing.zone) if isinstance(schedule.timing, Cron) else ZoneInfo("UTC"))
     if as_json:
-        click.echo(shown.as_json(times))
+        click.echo(formats.as_json(times))
         return
     if schedule.is_paused:
         _warn(f'"{name}" is paused: plans are skipped until {shown.pause_end(schedule)}')
@@ -122,9 +116,9 @@ def next_(
     local = f"TIME ({zone.key})" if zone.key != "UTC" else ""
     rows = [
         (
-            shown.moment(time),
+            formats.moment(time),
             f"{time.astimezone(zone):%a %Y-%m-%d %H:%M:%S}" if local else "",
-            shown.distance(time, now),
+            formats.distance(time, now),
         )
         for time in times
     ]
@@ -160,7 +154,7 @@ def history(
     with opened(dsn, schema) as app:
         plans = app.schedules.plans_sync(name, scope=scope, before=before, is_unfired=missed, limit=limit)
     if as_json:
-        click.echo(shown.as_json([shown.plan_facts(plan) for plan in plans]))
+        click.echo(formats.as_json([shown.plan_facts(plan) for plan in plans]))
     elif plans:
         _print_plans(plans, tz or UTC)
     else:
@@ -171,14 +165,14 @@ def history(
 def _print_plans(plans: Sequence[PlanRecord], zone: tzinfo) -> None:
     rows = [
         (
-            shown.moment(plan.time, zone),
+            formats.moment(plan.time, zone),
             plan.scope,
             shown.decision(plan),
-            shown.length(plan.lag),
+            formats.length(plan.lag),
             "" if plan.job is None else str(plan.job),
             shown.outcome(plan),
             "" if plan.attempts is None else str(plan.attempts),
-            shown.length(plan.duration),
+            formats.length(plan.duration),
         )
         for plan in plans
     ]

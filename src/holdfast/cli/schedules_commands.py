@@ -5,19 +5,11 @@ from datetime import datetime
 
 import click
 
+from holdfast.cli import formats
 from holdfast.cli import schedules_output as shown
 from holdfast.cli.exit_codes import Exit, refuse
-from holdfast.cli.schedules_options import (
-    json_option,
-    name_argument,
-    opened,
-    read_time,
-    read_until,
-    reason_option,
-    scope_option,
-    where,
-    yes_option,
-)
+from holdfast.cli.schedules_options import name_argument, reason_option, scope_option, yes_option
+from holdfast.cli.shared_options import json_option, opened, read_time, read_until, where
 from holdfast.cli.table import print_table
 from holdfast.postgres.schema import Schema
 from holdfast.schedules.records import BackfillPlan
@@ -79,7 +71,7 @@ def pause(
         app.schedules.pause_sync(name, note=note, until=until)
         paused = app.schedules.get_sync(name)
     if as_json:
-        click.echo(shown.as_json(shown.schedule_facts(paused)))
+        click.echo(formats.as_json(shown.schedule_facts(paused)))
     else:
         click.echo(f'"{name}" is paused until {shown.pause_end(paused)}')
 
@@ -95,9 +87,9 @@ def resume(name: str, *, dsn: str | None, schema: Schema, as_json: bool) -> None
         resumed = app.schedules.get_sync(name)
         times = app.schedules.next_times_sync(name, count=1) if resumed.timing else []
     if as_json:
-        click.echo(shown.as_json(shown.schedule_facts(resumed)))
+        click.echo(formats.as_json(shown.schedule_facts(resumed)))
     elif was_paused:
-        click.echo(f'"{name}" fires again' + (f", next at {shown.moment(times[0])} UTC" if times else ""))
+        click.echo(f'"{name}" fires again' + (f", next at {formats.moment(times[0])} UTC" if times else ""))
     else:
         click.echo(f'"{name}" was not paused')
 
@@ -120,9 +112,9 @@ def skip(name: str, *, count: int, scope: str | None, dsn: str | None, schema: S
     with opened(dsn, schema) as app:
         skipped = app.schedules.skip_next_sync(name, count=count, scope=scope)
     if as_json:
-        click.echo(shown.as_json([{"scope": of, "time": time} for of, time in skipped]))
+        click.echo(formats.as_json([{"scope": of, "time": time} for of, time in skipped]))
     elif skipped:
-        _print_some(("PLAN (UTC)", "SCOPE"), [(shown.moment(time), of) for of, time in skipped])
+        _print_some(("PLAN (UTC)", "SCOPE"), [(formats.moment(time), of) for of, time in skipped])
         click.echo(f'"{name}" will skip {_many(len(skipped), "plan")}')
     else:
         click.echo(f'"{name}" will skip nothing')
@@ -175,9 +167,9 @@ def backfill(
 
 def _tell_planned(name: str, planned: Sequence[BackfillPlan], *, is_asked: bool, as_json: bool) -> int:
     if as_json:
-        click.echo(shown.as_json(list(planned)))
+        click.echo(formats.as_json(list(planned)))
     else:
-        rows = [(shown.moment(plan.time), plan.scope, _FATES[plan.fate]) for plan in planned]
+        rows = [(formats.moment(plan.time), plan.scope, _FATES[plan.fate]) for plan in planned]
         _print_some(("PLAN (UTC)", "SCOPE", "WOULD"), rows)
     count = sum(plan.fate == "fire" for plan in planned)
     sentence = f'"{name}" would fire {_many(count, "plan")} of {len(planned):,} in this range'
@@ -191,9 +183,9 @@ def _tell_planned(name: str, planned: Sequence[BackfillPlan], *, is_asked: bool,
 def _tell_fired(fired: Sequence[FiredPlan], *, as_json: bool) -> None:
     if as_json:
         facts = [{"scope": plan.scope, "time": plan.plan_time, "job": plan.job} for plan in fired]
-        click.echo(shown.as_json(facts))
+        click.echo(formats.as_json(facts))
     else:
-        rows = [(shown.moment(plan.plan_time), plan.scope, str(plan.job)) for plan in fired]
+        rows = [(formats.moment(plan.plan_time), plan.scope, str(plan.job)) for plan in fired]
         _print_some(("PLAN (UTC)", "SCOPE", "JOB"), rows)
         click.echo(f"fired {_many(len(fired), 'job')}")
 
@@ -210,7 +202,7 @@ def delete(name: str, *, yes: bool, dsn: str | None, schema: Schema, as_json: bo
         if not yes:
             return refuse(f'"{name}" ({known.described}) would be deleted: give --yes to do it')
         app.schedules.delete_sync(name)
-    click.echo(shown.as_json({"deleted": name}) if as_json else f'"{name}" is deleted')
+    click.echo(formats.as_json({"deleted": name}) if as_json else f'"{name}" is deleted')
     return Exit.OK
 
 

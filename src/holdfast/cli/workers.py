@@ -4,9 +4,9 @@ from collections.abc import Iterator
 
 import click
 
-from holdfast.cli.schedules_options import json_option, opened, where
-from holdfast.cli.schedules_output import as_json as told_as_json
-from holdfast.cli.schedules_output import distance, length, moment
+from holdfast.cli.formats import as_json as told_as_json
+from holdfast.cli.formats import distance, length, moment
+from holdfast.cli.shared_options import json_option, opened, where
 from holdfast.cli.table import print_table
 from holdfast.cli.watching import rounds, watch_option
 from holdfast.insights.workers import RunningJob, WorkerRecord
