@@ -69,7 +69,7 @@ def test_a_watched_list_is_printed_again(dsn: str) -> None:
     assert text.count(b"\x1b[2J") == 2, "each takes the place of the one before"
 
 
-@pytest.mark.parametrize("group", ["flows", "jobs", "kinds", "queues", "schedules", "workers"])
+@pytest.mark.parametrize("group", ["failures", "flows", "jobs", "kinds", "queues", "schedules", "workers"])
 def test_a_list_can_be_watched(group: str) -> None:
     listing = commands.commands[group]
     assert isinstance(listing, click.Group)

@@ -44,6 +44,20 @@ BREAKS = (
         (_CHORES + "test_a_worker_prunes_until_nothing_is_left_and_comes_back_for_more",),
     ),
     Break(
+        "a worker does not fold failures",
+        "leader_chores.py",
+        "    FOLD_FAILURES,  #",
+        "    #",
+        ("insights/test_failures.py::test_the_leader_counts_failures_by_itself",),
+    ),
+    Break(
+        "a dead letter does not know its group",
+        "storage/sql/settle.sql",
+        "select job, run, clock.now, asked.fingerprints[place]",
+        "select job, run, clock.now, null",
+        ("insights/test_failures.py::test_retrying_a_group_runs_its_jobs_again",),
+    ),
+    Break(
         "the pruner does not loop",
         "worker/chores/job_pruner.py",
         "return Did(done.moved, is_more=done.moved == _PRUNED)",

@@ -15,6 +15,8 @@ from holdfast.cli.formats import as_json as told_as_json
 from holdfast.cli.options import length
 from holdfast.cli.shared_options import json_option, opened, where
 from holdfast.cli.table import print_table
+from holdfast.cli.watching import rounds, watch_option
+from holdfast.insights.failure_records import FailurePage
 from holdfast.postgres.schema import Schema
 
 fingerprint_argument = click.argument("fingerprint")
@@ -44,6 +46,7 @@ def failures() -> None:
     "-n", "--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="How many."
 )
 @click.option("--after", metavar="CURSOR", help="Continue where another list ended; it prints the cursor.")
+@watch_option
 @where
 @json_option
 def list_(
@@ -54,27 +57,34 @@ def list_(
     frequent: bool,
     limit: int,
     after: str | None,
+    watch: bool,
     dsn: str | None,
     schema: Schema,
     as_json: bool,
 ) -> None:
     """List groups of failures, the one that was seen last first."""
     with opened(dsn, schema) as app:
-        page = app.failures.list_sync(
-            kind=kind,
-            queue=queue,
-            since=since,
-            order="frequent" if frequent else "newest",
-            after=after,
-            limit=limit,
-        )
-    if as_json:
-        click.echo(told_as_json(shown.page_facts(page)))
-        return
+        for make_room in rounds(watch=watch):
+            page = app.failures.list_sync(
+                kind=kind,
+                queue=queue,
+                since=since,
+                order="frequent" if frequent else "newest",
+                after=after,
+                limit=limit,
+            )
+            make_room()
+            if as_json:
+                click.echo(told_as_json(shown.page_facts(page)))
+            else:
+                _print(page, is_filtered=bool(kind or queue))
+
+
+def _print(page: FailurePage, *, is_filtered: bool) -> None:
     if page.groups:
         print_table(shown.HEADS, shown.rows(page), flexible=shown.FLEXIBLE)
     else:
-        click.echo("nothing has failed so" if kind or queue else "nothing has failed in this time")
+        click.echo("nothing has failed so" if is_filtered else "nothing has failed in this time")
     if page.next is not None:
         click.echo(f"more: --after {page.next}", err=True)
 
