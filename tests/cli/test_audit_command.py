@@ -31,9 +31,9 @@ def told(capsys: Captured, *arguments: str, code: int = 0) -> str:
 def test_entries_are_listed(left: str, capsys: Captured) -> None:
     lines = [line[21:] for line in told(capsys).splitlines()]
     assert lines == [
-        "AGE         BY         ACTION        TARGET         RESULT                  REASON",
-        "5m 30s ago  eve        move to bulk  job 3          1 moved",
-        "3h 5m ago   ann@web-1  cancel        jobs 1, 2, 99  2 cancelled, 1 unknown  wrong price",
+        "BY         ACTION        TARGET         RESULT                  REASON",
+        "eve        move to bulk  job 3          1 moved",
+        "ann@web-1  cancel        jobs 1, 2, 99  2 cancelled, 1 unknown  wrong price",
     ]
 
 

@@ -10,10 +10,10 @@ from holdfast.cli import main
 Captured = pytest.CaptureFixture[str]
 
 LIST = """\
-ID  STATE          HOST   PID   VERSION  SLOTS  BEAT        UP      QUEUES         KINDS  RUNS
-1   ● live, leads  web-1  4711  1.2.3    2/100  2s ago      1h 30m  mail, default  2      charge 7 for 5m 30s, send 8 for 30s
-2   ◌ silent       web-2  4712  1.2.3    0/10   35s ago     1h 30m  mail           1
-3   ✕ lost         web-3  4713  1.2.3    0/10   5m 30s ago  1h 30m  mail           1
+ID  STATE          HOST   PID   VERSION  SLOTS  BEAT        QUEUES         KINDS  RUNS
+1   ● live, leads  web-1  4711  1.2.3    2/100  2s ago      mail, default  2      7 for 5m 30s (charge), 8 for 30s (send)
+2   ◌ silent       web-2  4712  1.2.3    0/10   35s ago     mail           1
+3   ✕ lost         web-3  4713  1.2.3    0/10   5m 30s ago  mail           1
 """  # noqa: E501  # as wide as it is printed
 SHOWN = """\
 worker 1  ● live, leads

@@ -1,18 +1,16 @@
 """`holdfast audit`: who did what, and why."""
 
-from datetime import datetime
-
 import click
 
 from holdfast.cli.formats import as_json as told_as_json
-from holdfast.cli.formats import distance, moment
+from holdfast.cli.formats import moment
 from holdfast.cli.shared_options import json_option, opened, where
 from holdfast.cli.table import print_table
 from holdfast.cli.watching import rounds, watch_option
 from holdfast.insights.audit import AuditEntry, AuditPage
 from holdfast.postgres.schema import Schema
 
-HEADS = ("WHEN (UTC)", "AGE", "BY", "ACTION", "TARGET", "RESULT", "REASON")
+HEADS = ("WHEN (UTC)", "BY", "ACTION", "TARGET", "RESULT", "REASON")
 FLEXIBLE = ("BY", "ACTION", "TARGET", "RESULT", "REASON")
 
 
@@ -51,7 +49,7 @@ def audit(
 
 def _print(page: AuditPage, *, is_narrowed: bool) -> None:
     if page.entries:
-        print_table(HEADS, [_row(entry, page.now) for entry in page.entries], flexible=FLEXIBLE)
+        print_table(HEADS, [_row(entry) for entry in page.entries], flexible=FLEXIBLE)
     if page.searched is not None:
         click.echo(f"{len(page.entries):,} found among {page.searched:,} entries: there may be older ones")
     elif not page.entries:
@@ -60,10 +58,9 @@ def _print(page: AuditPage, *, is_narrowed: bool) -> None:
         click.echo(f"more: --after {page.next}", err=True)
 
 
-def _row(entry: AuditEntry, now: datetime) -> tuple[str, ...]:
+def _row(entry: AuditEntry) -> tuple[str, ...]:
     return (
         moment(entry.at),
-        distance(entry.at, now),
         entry.by,
         entry.action,
         entry.target,

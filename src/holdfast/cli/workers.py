@@ -12,7 +12,7 @@ from holdfast.cli.watching import rounds, watch_option
 from holdfast.insights.workers import RunningJob, WorkerRecord
 from holdfast.postgres.schema import Schema
 
-HEADS = ("ID", "STATE", "HOST", "PID", "VERSION", "SLOTS", "BEAT", "UP", "QUEUES", "KINDS", "RUNS")
+HEADS = ("ID", "STATE", "HOST", "PID", "VERSION", "SLOTS", "BEAT", "QUEUES", "KINDS", "RUNS")
 JOB_HEADS = ("JOB", "KIND", "TRY", "FOR", "")
 _MARKS = {"live": "●", "silent": "◌", "lost": "✕"}
 
@@ -71,7 +71,6 @@ def _row(worker: WorkerRecord) -> tuple[str, ...]:
         worker.version,
         f"{worker.used}/{worker.slots}",
         distance(worker.beat_at, worker.now),
-        length(worker.now - worker.started_at),
         ", ".join(worker.queues),
         str(len(worker.kinds)),
         _runs(worker),
@@ -83,8 +82,10 @@ def _state(worker: WorkerRecord) -> str:
 
 
 def _runs(worker: WorkerRecord) -> str:
-    """The jobs that have run for longest come first: those are the ones to ask about."""
-    named = [f"{job.kind} {job.job} for {length(worker.now - job.started_at)}" for job in worker.running]
+    """The jobs that have run for longest come first: those are the ones to ask about. A narrow terminal cuts
+    the kind, not the job.
+    """
+    named = [f"{job.job} for {length(worker.now - job.started_at)} ({job.kind})" for job in worker.running]
     more = worker.used - len(named)
     return ", ".join([*named, f"{more:,} more"] if more > 0 else named)
 
