@@ -718,7 +718,8 @@ CREATE TABLE holdfast.worker (
     beat_at timestamp with time zone NOT NULL,
     expires_at timestamp with time zone NOT NULL,
     lost_at timestamp with time zone,
-    hears jsonb
+    hears jsonb,
+    queue_slots integer[]
 )
 WITH (fillfactor='50');
 

@@ -155,6 +155,7 @@ def test_no_chore_waits_longer_than_its_interval() -> None:
         "plan": 30,
         "prune plans": 600,
         "operations": 60,
+        "fold failures": 10,
         "flows": 20,
     }
     assert timedelta(seconds=60) == TEND

@@ -23,7 +23,7 @@ AWAITED: dict[str, Callable[[App], Any]] = {
 @pytest.mark.parametrize("limit", [-1, 0, 10_001, 10**12, True, "5", 5.0, None])
 @both_colours
 async def test_a_list_has_a_limit_from_1_to_10000(name: str, limit: Any, app: App) -> None:
-    says = r"limit is .*: give 1 to 10,000, and use before= for the next page"
+    says = r"limit is .*: give 1 to 10,000, and use before= or after= for the next page"
     with pytest.raises(InvalidInput, match=says):
         await AWAITED[name](app)(limit=limit)
     with pytest.raises(InvalidInput, match=says):

@@ -103,13 +103,46 @@ async def test_busy_slots_are_told_with_what_keeps_them_busy(app: App, work: Job
         first, second = await work.enqueue(1), await work.enqueue(2)
         found = await told(app, second.id, "slots_busy")
         assert (
-            "All 1 slots of the one worker that can run it are busy, most with import_catalogue"
+            "All 1 slots of its queue in the one worker that can run it are busy, most with import_catalogue"
             in found.sentence
         )
         assert found.sentence.endswith("1 job is ahead of it.")
         release.set()
         assert await second.result("60s") == 2
         assert (await told(app, first.id, "ended")).sentence.startswith("It succeeded ")
+
+
+async def test_free_slots_of_other_queues_do_not_count(app: App, work: Job[[int], int]) -> None:
+    release = asyncio.Event()
+
+    @app.job(queue="mail")
+    async def block() -> None:
+        await release.wait()
+
+    async with app.worker(queues={"mail": 1, "other": 50}):
+        await told(app, (await block.enqueue()).id, "running")
+        waiting = await work.enqueue(1)
+        found = await told(app, waiting.id, "slots_busy")
+        assert found.sentence.startswith("All 1 slots of its queue in the one worker")
+        release.set()
+        assert await waiting.result("60s") == 1
+
+
+async def test_a_failed_flow_is_advised_to_go_on_behind_its_steps(app: App) -> None:
+    async def charge() -> None: ...
+
+    async def show() -> None:
+        raise ValueError("no paper")
+
+    @app.flow(retry=Retry(max_attempts=1))
+    async def order(flow: Flow) -> None:
+        await flow.step("charge", charge)
+        await flow.step("print", show)
+
+    handle = await order.enqueue()
+    async with app.worker():
+        found = await told(app, handle.id, "ended")
+    assert found.advice.endswith(f"holdfast flows resume {handle.id}")
 
 
 async def test_a_delayed_job_and_a_retry_say_when(app: App, work: Job[[int], int]) -> None:

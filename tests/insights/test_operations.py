@@ -7,11 +7,17 @@ import psycopg
 import pytest
 
 from holdfast import App, Job, Retry
+from holdfast.domain.retention import Retention
 from holdfast.errors import InvalidFilter, InvalidInput, OperationNotFound
 from holdfast.insights import operation_runner, operation_steps
 from holdfast.insights.operation_steps import Operation
+from holdfast.insights.page_cursor import cursor_at
+from holdfast.postgres.database import Database
+from holdfast.storage import operations as stored
 from support.blocking_in_a_loop import both_colours
 from support.waiting import until
+
+LONG_AGO = datetime(2020, 1, 1, tzinfo=UTC)
 
 
 @pytest.fixture
@@ -124,6 +130,23 @@ async def test_the_leader_goes_on_with_what_another_process_has_left(
 
         await until(is_done)
     assert await states(app) == {"cancelled": 10}
+
+
+async def test_the_leader_goes_through_an_operation_in_one_go(
+    app: App, work: Job[..., int], dsn: str
+) -> None:
+    await app.enqueue_many(work.call(n) for n in range(10))
+    begun = await app.operations.start("cancel", "kind:work")
+    async with Database(dsn, purpose="test") as database:
+        runner = operation_runner.OperationRunner(database, app.schema, Retention())
+        did = await runner.once()
+        assert (did.count, did.again_in) == (0, 3.0), "it was begun just now: it is looked at again"
+        await app.run(
+            stored.advance(app.schema, begun.id, cursor=cursor_at(999), counts={}, seen=0, now=LONG_AGO)
+        )
+        turns = [(await runner.once()).is_more for _ in range(4)]
+    assert turns == [True, True, True, False]
+    assert (await app.operations.show(begun.id)).counts == {"cancelled": 10}
 
 
 async def test_an_operation_is_stopped_and_what_it_did_stays_done(

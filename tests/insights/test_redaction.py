@@ -1,5 +1,7 @@
 """What is masked of a job's arguments, and what stays readable."""
 
+import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -84,3 +86,13 @@ def test_a_place_is_covered_if_a_secret_lies_at_it_above_it_or_below_it(
     path: tuple[str, ...], is_covered: bool
 ) -> None:
     assert Redaction.of(["/card/number"]).covers(path) is is_covered
+
+
+@pytest.mark.parametrize("quote", [repr, ascii, json.dumps, str])
+@pytest.mark.parametrize(
+    "secret", ["-----BEGIN KEY-----\nS3CRET\n-----END KEY-----", 'it\'s "S3CRET" \\ here', "grün S3CRET"]
+)
+def test_a_secret_is_found_however_a_message_quotes_it(secret: str, quote: Callable[[str], str]) -> None:
+    secrets = Redaction.of(["/key"]).secrets_in({"key": secret})
+    message = f"refused {quote(secret)}, and {quote({'key': secret}) if quote is not str else secret}"  # type: ignore[arg-type]
+    assert "S3CRET" not in scrubbed(message, secrets)

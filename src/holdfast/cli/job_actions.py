@@ -17,6 +17,7 @@ from holdfast.domain.job import PRIORITIES
 from holdfast.domain.job_filter import JobFilter
 from holdfast.domain.outcome import ON_REQUEST
 from holdfast.errors import InvalidInput, JobNotFound, QueueNotFound
+from holdfast.storage.job_lookup import job_detail
 from holdfast.storage.operators import queue_known
 from holdfast.worker.queue_choice import near
 
@@ -40,7 +41,18 @@ def cancel(jobs: Sequence[int], *, change: Change) -> int:
 @ids_argument
 @changing()
 def retry(jobs: Sequence[int], *, change: Change) -> int:
-    """Run failed jobs from their start, with all attempts and nothing saved."""
+    """Run failed jobs from their start, with all attempts and nothing saved. To run the finished steps of a
+    flow again needs a confirmation: `resume` keeps them.
+    """
+    with opened(change.dsn, change.schema) as app:
+        flows = [
+            job for job in jobs if any(row.has_steps for row in app.run_sync(job_detail(app.schema, job)))
+        ]
+    if flows:
+        what = f"discard the finished steps of flow {flows[0]} and run them again"
+        refused = change.refused(f"{what} (holdfast flows resume {flows[0]} keeps them)")
+        if refused is not None:
+            return refused
 
     def acting(app: App) -> list[JobAnswer]:
         return _told_apart(app, jobs, app.jobs.retry_sync(jobs, reason=change.reason, by=change.by))

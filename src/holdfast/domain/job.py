@@ -208,7 +208,8 @@ def check_limit(limit: object) -> None:
     """Of a page, which the caller and the database hold as a whole."""
     if not is_whole(limit) or limit not in range(1, MOST_LISTED + 1):
         raise InvalidInput(
-            f"limit is {_shown(limit)}: give 1 to {MOST_LISTED:,}, and use before= for the next page"
+            f"limit is {_shown(limit)}: give 1 to {MOST_LISTED:,}, "
+            "and use before= or after= for the next page"
         )
 
 

@@ -4,6 +4,7 @@ A place is written as a path: `/card/number`. `*` stands for any key or index, `
 for every key that matches a pattern, whatever its case. The handler gets the values as they are.
 """
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -47,8 +48,11 @@ class Redaction:
         return Redaction(_below(self.paths, key))
 
     def secrets_in(self, value: Any) -> tuple[str, ...]:
-        """The texts at secret places, longest first, to be masked where they appear in other texts."""
-        found = {text for text in _texts(_secrets(value, self.paths)) if len(text) >= _SHORTEST}
+        """The texts at secret places, longest first, to be masked where they appear in other texts. As they
+        are, and as `repr` and JSON write them: with quotes, line ends and other characters escaped.
+        """
+        plain = {text for text in _texts(_secrets(value, self.paths)) if len(text) >= _SHORTEST}
+        found = {written for text in plain for written in _writings(text)}
         return tuple(sorted(found, key=lambda text: (-len(text), text)))
 
     def covers(self, path: Sequence[str]) -> bool:
@@ -65,6 +69,7 @@ class Redaction:
 
 
 EVERYTHING = Redaction(((),))
+NOTHING = Redaction(())
 
 
 def scrubbed(text: str, secrets: Sequence[str]) -> str:
@@ -114,6 +119,27 @@ def _texts(values: Iterable[Any]) -> Iterator[str]:
                 yield from _texts(value)
             case int() | float() if not isinstance(value, bool):
                 yield str(value)
+
+
+def _writings(text: str) -> tuple[str, ...]:
+    """A text as messages may quote it. `repr` escapes its own quotes, so both kinds of them are tried."""
+    shown = repr(text)[1:-1]
+    other = repr(text + "'\"")[1:-1].removesuffix("\\'\"")
+    in_json = json.dumps(text)[1:-1], json.dumps(text, ensure_ascii=False)[1:-1]
+    return text, shown, other, ascii(text)[1:-1], *in_json
+
+
+def scrubbed_value(value: Any, secrets: Sequence[str]) -> Any:
+    """A JSON value in which no text quotes one of these secrets."""
+    match value:
+        case str():
+            return scrubbed(value, secrets)
+        case Mapping():
+            return {key: scrubbed_value(item, secrets) for key, item in value.items()}
+        case list() | tuple():
+            return [scrubbed_value(item, secrets) for item in value]
+        case _:
+            return value
 
 
 def _restored(edited: Any, stored: Any, paths: tuple[tuple[str, ...], ...]) -> Any:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal, get_args
 
-from holdfast.domain.redaction import Redaction
+from holdfast.domain.redaction import NOTHING, Redaction, scrubbed_value
 from holdfast.domain.states import FinalState, JobState, RunOutcome, final_state
 from holdfast.storage.flows_shown import FlowRow, StepRow
 from holdfast.storage.job_lookup import Found, LedgerEntry
@@ -158,16 +158,18 @@ def record_of(found: Found, rows: Sequence[StepRow], ledger: Sequence[LedgerEntr
 
 
 def masked(record: FlowRecord, redaction: Redaction) -> FlowRecord:
-    """As people may see it. The values of a machine's steps are their fields; those of other steps are what
-    functions returned, of which nothing is declared.
+    """As people may see it. The values of a machine's steps are their fields. Those of other steps are what
+    functions returned: what they quote of secret arguments is masked.
     """
-    fields = redaction.below("fields")
-    steps = [replace(step, value=fields.masked(step.value)) for step in record.steps]
+    secrets = redaction.secrets_in(record.args)
+    fields = redaction.below("fields") if record.is_machine else NOTHING
     return replace(
         record,
         args=redaction.masked(record.args),
-        result=redaction.below("return").masked(record.result),
-        steps=steps if record.is_machine else record.steps,
+        result=scrubbed_value(redaction.below("return").masked(record.result), secrets),
+        steps=[
+            replace(step, value=scrubbed_value(fields.masked(step.value), secrets)) for step in record.steps
+        ],
     )
 
 

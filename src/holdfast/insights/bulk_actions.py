@@ -66,7 +66,9 @@ class BulkAction:
         given = self.parameters
         told = reason or ON_REQUEST
         # A failed job that another operator has just retried is no longer meant by state:failed.
-        is_about_ended = bool(job_filter.states) and set(job_filter.states) <= FINAL_STATES
+        is_about_ended = bool(job_filter.failures) or (
+            bool(job_filter.states) and set(job_filter.states) <= FINAL_STATES
+        )
         verbs: dict[ActionName, Verb] = {
             "cancel": partial(
                 operators.cancel, retention=retention, reason=told, on_ended=partial(log_cancelled, told)

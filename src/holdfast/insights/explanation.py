@@ -52,7 +52,7 @@ class Explanation:
         return f"{self.sentence} {self.advice}".strip()
 
 
-def explain(job: JobSummary, around: Circumstances) -> Explanation:
+def explain(job: JobSummary, around: Circumstances, *, is_flow: bool) -> Explanation:
     match job.state:
         case "ready":
             return _ready(job, around)
@@ -63,7 +63,7 @@ def explain(job: JobSummary, around: Circumstances) -> Explanation:
         case "running":
             return _running(job, around)
         case "succeeded" | "failed" | "cancelled" | "expired":
-            return _ended(job, job.state, around)
+            return _ended(job, job.state, around, is_flow=is_flow)
         case "lost":
             return Explanation(
                 job.id,
@@ -159,8 +159,8 @@ def _busy(job: JobSummary, around: Circumstances) -> Explanation:
     return Explanation(
         job.id,
         "slots_busy",
-        f"All {around.slots} slots of the {_workers(around.able)} that can run it are busy, most with {kinds}"
-        f"{since}. {ahead}",
+        f"All {around.slots} slots of its queue in the {_workers(around.able)} that can run it are busy, "
+        f"most with {kinds}{since}. {ahead}",
         "Wait, add workers or slots, or look at what runs with: holdfast jobs list state:running",
     )
 
@@ -233,7 +233,7 @@ def _running(job: JobSummary, around: Circumstances) -> Explanation:
     return Explanation(job.id, "running", f"It runs{began} on {where}, attempt {job.attempt}.", "")
 
 
-def _ended(job: JobSummary, state: FinalState, around: Circumstances) -> Explanation:
+def _ended(job: JobSummary, state: FinalState, around: Circumstances, *, is_flow: bool) -> Explanation:
     when = "" if job.finished_at is None else f" {_ago(job.finished_at, around)}"
     error = "" if job.error is None else f": {job.error}"
     rerun = f"Run it again, as a new job, with: holdfast jobs rerun {job.id}"
@@ -245,6 +245,9 @@ def _ended(job: JobSummary, state: FinalState, around: Circumstances) -> Explana
             advice = (
                 f"Job {around.key_holder} holds its unique key now, so it cannot be retried before that ends."
             )
+        case "failed" if is_flow:
+            sentence = f"It failed{when}{error}."
+            advice = f"Let it go on behind the steps that are done, with: holdfast flows resume {job.id}"
         case "failed":
             sentence = f"It failed{when}{error}."
             advice = f"Run it again with: holdfast jobs retry {job.id}"

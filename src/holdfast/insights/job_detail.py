@@ -7,7 +7,7 @@ from typing import Any
 from holdfast.domain.failure import recorded_error
 from holdfast.domain.job import check_ids
 from holdfast.domain.job_filter import JobFilter
-from holdfast.domain.redaction import Redaction
+from holdfast.domain.redaction import Redaction, scrubbed_value
 from holdfast.domain.traceback_frames import frames_of
 from holdfast.errors import JobNotFound
 from holdfast.insights.job_list import list_page, shown_args
@@ -38,7 +38,9 @@ def show_job(schema: Schema, job: int, declared: Mapping[str, Redaction]) -> Con
         summary=summary,
         args=shown_args(detail.args, redaction),
         result=_result(runs, redaction),
-        progress=json.loads(detail.progress) if detail.progress else None,
+        progress=scrubbed_value(
+            json.loads(detail.progress or "null"), redaction.secrets_in(json.loads(detail.args))
+        ),
         runs=tuple(_run(entry) for entry in runs),
         unique_key=detail.unique_key,
         timeout=detail.timeout,

@@ -244,4 +244,4 @@ def _explain(schema: Schema, job: int) -> Conversation[Explanation]:
             unique_key=detail.unique_key,
         )
     )
-    return explain(summary, around)
+    return explain(summary, around, is_flow=detail.has_steps)

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from holdfast.domain.filter_parser import parse_filter
 from holdfast.domain.job_filter import JobFilter
 from holdfast.domain.retention import Retention
-from holdfast.errors import InvalidInput, OperationNotFound
+from holdfast.errors import OperationNotFound
 from holdfast.insights.bulk_actions import BulkAction
 from holdfast.insights.job_list import list_page
 from holdfast.insights.page_cursor import cursor_at
@@ -78,8 +78,6 @@ def preview(schema: Schema, action: BulkAction, job_filter: JobFilter) -> Conver
 def begin(
     schema: Schema, action: BulkAction, job_filter: JobFilter, *, by: str, reason: str | None
 ) -> Conversation[Operation]:
-    if not job_filter:
-        raise InvalidInput('an operation needs a filter, such as "state:failed kind:pay": say which jobs')
     newest = yield from ask(stored.last_job(schema))
     [number] = yield from ask(
         stored.start(

@@ -10,6 +10,7 @@ from typing import Any
 from holdfast.domain.filter_parser import parse_filter
 from holdfast.domain.job_filter import JobFilter
 from holdfast.domain.retention import Retention
+from holdfast.errors import InvalidInput
 from holdfast.insights import operation_steps as steps
 from holdfast.insights.bulk_actions import ActionName, BulkAction
 from holdfast.insights.job_actions import PYTHON
@@ -136,4 +137,8 @@ class Operations:
 
 
 def _read(asked: str | JobFilter) -> JobFilter:
-    return asked if isinstance(asked, JobFilter) else parse_filter(asked)
+    """An empty text may be a variable that was not set: it does not mean every job."""
+    job_filter = asked if isinstance(asked, JobFilter) else parse_filter(asked)
+    if not job_filter:
+        raise InvalidInput('an operation needs a filter, such as "state:failed kind:pay": say which jobs')
+    return job_filter

@@ -48,6 +48,7 @@ _TAKE = statement("operation_take", TakenOperation)
 _ADVANCE = statement("operation_advance", bool)
 _STOP = statement("operation_stop", int)
 _LIST = statement("operation_list", OperationRow, is_repeatable=True)
+_RUNNING = statement("operation_running", int, is_repeatable=True)
 _PRUNE = statement("operation_prune", int)
 _LAST = statement("job_last", int, is_repeatable=True)
 
@@ -115,3 +116,8 @@ def prune_operations(schema: Schema, *, keep: timedelta, now: datetime | None = 
 
 def last_job(schema: Schema) -> Statement[int]:
     return _LAST.with_params(schema)
+
+
+def running_operations(schema: Schema) -> Statement[int]:
+    """The first operation that has not ended; no row if all have."""
+    return _RUNNING.with_params(schema)

@@ -75,11 +75,14 @@ def register(
     queues: Sequence[str],
     kinds: Sequence[str],
     slots: int,
+    queue_slots: Sequence[int] | None = None,
     hears: Mapping[str, Sequence[str]] | None = None,
     lease: timedelta = LEASE,
     now: datetime | None = None,
 ) -> Statement[int]:
-    """Begin to be a worker; answers its id. `hears` are the kinds that have a hook for each outcome."""
+    """Begin to be a worker; answers its id. `queue_slots` has a number for each queue. `hears` are the kinds
+    that have a hook for each outcome.
+    """
     return _REGISTER.with_params(
         schema,
         host=host,
@@ -91,6 +94,7 @@ def register(
         if hears is None
         else json.dumps({outcome: list(those) for outcome, those in hears.items()}),
         slots=slots,
+        queue_slots=None if queue_slots is None else list(queue_slots),
         lease=lease_length(lease),
         now=now,
     )

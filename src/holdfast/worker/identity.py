@@ -91,6 +91,7 @@ class Registrar:
                 kinds=tuple(self._kinds),
                 hears=heard(self._kinds),
                 slots=sum(queues.values()),
+                queue_slots=tuple(queues.values()),
                 lease=self._options.beats.lease,
             )
         )

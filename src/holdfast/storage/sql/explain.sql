@@ -1,17 +1,21 @@
 -- What decides whether a job of %(kind)s in %(queue)s can run now, for the explanation of one job. Always one row.
--- Slots are those of live workers that serve the queue and know the kind; a worker's slots are counted over all its queues.
+-- Slots are those that live workers which know the kind have for the queue; of an older worker, which does not tell, all its slots.
 -- Jobs ahead of %(job)s are counted up to %(cap)s along the primary key of ready; what runs is read by the primary key of lease.
 -- Locks nothing.
 with clock as materialized (
   select coalesce(%(now)s::timestamptz, statement_timestamp()) as now
 ), alive as materialized (
-  select w.id, w.queues, w.kinds, w.slots from {schema}.worker w, clock where w.lost_at is null and w.expires_at > clock.now
+  select w.id, w.queues, w.kinds, w.slots, w.queue_slots from {schema}.worker w, clock where w.lost_at is null and w.expires_at > clock.now
 ), able as materialized (
-  select id, slots from alive where %(queue)s::text = any(queues) and %(kind)s::text = any(kinds)
+  select id, coalesce(queue_slots[array_position(queues, %(queue)s::text)], slots) as slots
+    from alive
+   where %(queue)s::text = any(queues) and %(kind)s::text = any(kinds)
 ), busy as materialized (
   select l.kind, l.started_at
     from able a
-   cross join lateral (select kind, started_at from {schema}.lease where worker = a.id offset 0) l
+   cross join lateral (
+     select kind, started_at from {schema}.lease
+      where worker = a.id and coalesce(queue, %(queue)s::text) = %(queue)s::text offset 0) l
 )
 select clock.now,
        (select count(*) from alive)::int as workers,
