@@ -43,12 +43,16 @@ def told_json(capsys: Captured, *arguments: str) -> Any:
 def test_nothing_is_done_without_a_yes(left: str, capsys: Captured) -> None:
     out, err = told(capsys, "operations", "start", "cancel", "kind:welcome", code=4)
     assert out == ""
-    assert err.splitlines() == [
+    where, *said = err.splitlines()
+    assert where.startswith("holdfast: database ")
+    assert said == [
         "cancel would concern 3 jobs; others that match: 1 cancelled",
         "holdfast: give --yes to do it",
     ]
-    assert told(capsys, "operations", "start", "cancel", "kind:welcome", "--dry-run")[1].startswith(
-        "cancel would"
+    assert (
+        told(capsys, "operations", "start", "cancel", "kind:welcome", "--dry-run")[1]
+        .splitlines()[1]
+        .startswith("cancel would")
     )
     assert told(capsys, "operations", "list")[0] == "there are no operations\n"
     assert len(told_json(capsys, "jobs", "list", "state:ready")["jobs"]) == 3

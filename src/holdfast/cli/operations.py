@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from holdfast.cli.changing import operator
+from holdfast.cli.changing import operator, place_of
 from holdfast.cli.exit_codes import Exit, refuse
 from holdfast.cli.formats import as_json as told_as_json
 from holdfast.cli.formats import moment
@@ -67,6 +67,7 @@ def start(
     given = {"queue": queue, "priority": priority, "when": when}
     parameters = {name: value for name, value in given.items() if value is not None}
     with opened(dsn, schema) as app:
+        click.echo(f"holdfast: {place_of(dsn, schema)}", err=True)
         preview = app.operations.preview_sync(action, job_filter, **parameters)
         if not as_json or not yes:
             click.echo(_worded(action, preview), err=True)
