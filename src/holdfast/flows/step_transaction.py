@@ -13,10 +13,10 @@ from holdfast.flows.replay import Replay
 from holdfast.flows.step_runner import kept_failure
 from holdfast.flows.step_values import ANYTHING, Typed
 from holdfast.postgres.borrowed import run_on
+from holdfast.postgres.borrowed.outage import mark_outage
 from holdfast.postgres.database import Database
 from holdfast.storage.flows import checkpoint
 from holdfast.worker.committing_block import committing
-from holdfast.worker.completion import mark_outage
 from holdfast.worker.handler_requests import Fail, HandlerRequest
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Final
 
 import psycopg
 from psycopg import sql
-from psycopg.pq import TransactionStatus
+from psycopg.pq import PipelineStatus, TransactionStatus
 
 from holdfast.errors import InvalidInput, TransactionEnded
 from holdfast.postgres.pool import Pool
@@ -87,6 +87,9 @@ class WholeTransaction:
     def _check(self, connection: PooledConnection, *, is_alone: bool) -> None:
         if connection.pgconn.transaction_status == TransactionStatus.IDLE:
             raise TransactionEnded
+        if connection.pgconn.pipeline_status != PipelineStatus.OFF:
+            # What is sent in it is answered later: the commit would be taken for done.
+            raise InvalidInput("a `pipeline()` of this connection is still open at the end of the block")
         if (failed := self._pool.core.why_not_commit(connection)) is not None:
             raise failed
         if not is_alone:

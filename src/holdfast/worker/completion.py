@@ -1,7 +1,7 @@
 """`ctx.transaction()`: the handler's writes, its follow-up jobs and the job's completion in one commit."""
 
 from collections.abc import Iterator
-from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager, suppress
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, contextmanager
 from types import TracebackType
 from typing import Any
 
@@ -9,7 +9,7 @@ from holdfast.domain.retention import Retention
 from holdfast.domain.transition import CompleteJob
 from holdfast.errors import DatabaseError, InvalidInput, LeaseLost
 from holdfast.postgres.borrowed import run_on, run_on_blocking
-from holdfast.postgres.borrowed.outage import is_outage_of
+from holdfast.postgres.borrowed.outage import mark_outage
 from holdfast.postgres.database import Database
 from holdfast.postgres.schema import Schema
 from holdfast.postgres.statement import Statement
@@ -26,15 +26,6 @@ from holdfast.worker.committing_block import committing, committing_blocking
 from holdfast.worker.own_block import OwnBlock, OwnBlockingBlock
 
 NO_RESULT = "completed_in_transaction"
-
-
-def mark_outage(error: BaseException) -> None:
-    """An error of the connection's own library reaches the handler as it is. The mark tells `attempt_outcome`
-    that the begin or the commit met a database in trouble, and not a mistake of the handler's.
-    """
-    if is_outage_of(error):
-        with suppress(AttributeError):
-            error.holdfast_outage = True  # type: ignore[attr-defined]  # read by attempt_outcome
 
 
 class Completion:

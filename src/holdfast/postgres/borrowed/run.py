@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, TypeVar, assert_never, cast
 
 from holdfast.postgres.borrowed.driver_errors import explained
 from holdfast.postgres.borrowed.kinds import awaited, blocking
+from holdfast.postgres.borrowed.outage import outages_marked
 from holdfast.postgres.borrowed.values import Rows, plain
 from holdfast.postgres.statement import Statement
 
@@ -27,7 +28,7 @@ async def run_on(connection: object, statement: Statement[T]) -> list[T]:
     Takes a connection of psycopg (AsyncConnection), asyncpg (one of a pool, too) or SQLAlchemy
     (AsyncConnection, AsyncSession, async_scoped_session); anything else is WrongConnection.
     """
-    with explained(statement):
+    with outages_marked(), explained(statement):
         rows = await _fetch(connection, statement)
     return _decoded(rows, statement)
 
@@ -38,7 +39,7 @@ def run_on_blocking(connection: object, statement: Statement[T]) -> list[T]:
     Takes a connection of psycopg (Connection), SQLAlchemy (Connection, Session, scoped_session) or
     Django; anything else is WrongConnection.
     """
-    with explained(statement):
+    with outages_marked(), explained(statement):
         rows = _fetch_blocking(connection, statement)
     return _decoded(rows, statement)
 

@@ -50,9 +50,13 @@ page as materialized (
       where f.is_final is not true and s.run_at is null and w.job is null
       limit 1) g on true
     left join lateral (
-     select priority, attempt, ready_at, segment from {schema}.ready
-      where queue = j.queue and priority in (0, 1, 2, 3, 4, 5, 6, 7, 8, 9) and job = e.job
-        and f.is_final is not true and s.run_at is null and w.job is null and g.job is null
+     -- For each priority: before Postgres 17 an array of them may become a filter over the whole queue.
+     select o.priority, o.attempt, o.ready_at, o.segment
+       from unnest('{0,1,2,3,4,5,6,7,8,9}'::smallint[]) as level (priority)
+      cross join lateral (
+        select priority, attempt, ready_at, segment from {schema}.ready
+         where queue = j.queue and priority = level.priority and job = e.job offset 0) o
+      where f.is_final is not true and s.run_at is null and w.job is null and g.job is null
       limit 1) r on true
    cross join lateral (
      select case when f.is_final then f.outcome::text
