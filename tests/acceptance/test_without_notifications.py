@@ -145,6 +145,10 @@ async def test_behind_a_transaction_pooler_a_retry_of_a_worker_that_does_not_lea
         await until(
             lambda: books.executions(pid=follower.pid) == 40, "the other one has run all of them twice"
         )
+        await until(
+            lambda: all(len(books.run(SINCE_THE_RUN_BEFORE, handle.id)) == 2 for handle in handles),
+            "and both runs of each are settled",
+        )
         for handle in handles:
             [(waited,)] = books.run(SINCE_THE_RUN_BEFORE, handle.id)[1:]
             assert waited < SOON
