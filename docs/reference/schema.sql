@@ -10,7 +10,32 @@ CREATE TYPE holdfast.outcome AS ENUM (
     'expired'
 );
 
-CREATE FUNCTION holdfast.enqueue(kind text, args jsonb DEFAULT '{}'::jsonb, queue text DEFAULT 'default'::text, priority integer DEFAULT 5, delay interval DEFAULT NULL::interval, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, unique_key text DEFAULT NULL::text, max_attempts integer DEFAULT 20, deadline_at timestamp with time zone DEFAULT NULL::timestamp with time zone, timeout interval DEFAULT NULL::interval, tags text[] DEFAULT NULL::text[], keep interval DEFAULT NULL::interval, now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS bigint
+CREATE FUNCTION holdfast.backlog(queue text, up_to integer DEFAULT 1000, with_running boolean DEFAULT false, now timestamp with time zone DEFAULT NULL::timestamp with time zone) RETURNS integer
+    LANGUAGE sql STABLE
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    SET enable_seqscan TO 'off'
+    SET enable_bitmapscan TO 'off'
+    SET enable_sort TO 'off'
+    AS $$
+  select least(up_to, (waiting.jobs + running.jobs)::integer)
+    from (select count(*) as jobs
+            from (select from "holdfast".ready r
+                   where r.segment in (0, 1, 2, 3)
+                     and r.queue = backlog.queue
+                     and (r.deadline_at is null or r.deadline_at > coalesce(now, statement_timestamp()))
+                     and not exists (
+                           select from "holdfast".queue q
+                            where q.name = backlog.queue and q.paused_at is not null
+                              and (q.paused_until is null or q.paused_until > coalesce(now, statement_timestamp())))
+                   order by r.priority, r.job
+                   limit greatest(up_to, 0)) counted) waiting,
+         (select count(*) as jobs
+            from (select from "holdfast".lease l
+                   where with_running and l.queue = backlog.queue
+                   limit greatest(up_to, 0)) counted) running
+$$;
+
+CREATE FUNCTION holdfast.enqueue(kind text, args jsonb DEFAULT '{}'::jsonb, queue text DEFAULT 'default'::text, priority integer DEFAULT 5, delay interval DEFAULT NULL::interval, run_at timestamp with time zone DEFAULT NULL::timestamp with time zone, unique_key text DEFAULT NULL::text, max_attempts integer DEFAULT 20, deadline_at timestamp with time zone DEFAULT NULL::timestamp with time zone, timeout interval DEFAULT NULL::interval, tags text[] DEFAULT NULL::text[], keep interval DEFAULT NULL::interval, now timestamp with time zone DEFAULT NULL::timestamp with time zone, headers jsonb DEFAULT NULL::jsonb, debounce interval DEFAULT NULL::interval, max_wait interval DEFAULT NULL::interval, unique_for interval DEFAULT NULL::interval) RETURNS bigint
     LANGUAGE plpgsql
     SET search_path TO 'pg_catalog', 'pg_temp'
     AS $$
@@ -20,6 +45,10 @@ declare
   due    timestamptz;
   taken  bigint;
   holder bigint;
+  passed record;
+  since  timestamptz;
+  came   timestamptz;
+  is_replaced boolean := false;
 begin
   if coalesce(char_length(kind), 0) not between 1 and 200 then
     raise invalid_parameter_value using message = 'kind must have 1 to 200 characters';
@@ -59,39 +88,167 @@ begin
   then
     raise invalid_parameter_value using message = 'kind, queue, unique_key and tags must not hold control characters, or others that cannot be seen: use plain text';
   end if;
-  due := coalesce(run_at, moment + delay);
+  if headers is not null and jsonb_typeof(headers) <> 'object' then
+    raise invalid_parameter_value using message = 'headers must be a JSON object, such as {"traceparent": "00-…"}';
+  elsif octet_length(headers::text) > 8192 then
+    raise invalid_parameter_value using message = 'headers are larger than 8 KiB: pass a reference instead';
+  elsif exists (select from jsonb_each(headers) as h (name, value) where jsonb_typeof(value) <> 'string') then
+    raise invalid_parameter_value using message = 'headers must be texts';
+  end if;
+  if least(debounce, max_wait, unique_for) <= interval '0' then
+    raise invalid_parameter_value using message = 'debounce, max_wait and unique_for must be longer than nothing';
+  elsif greatest(debounce, max_wait, unique_for) > interval '36525 days' then
+    raise invalid_parameter_value using message = 'debounce, max_wait and unique_for must not be longer than a hundred years';
+  elsif unique_key is null and (debounce is not null or unique_for is not null) then
+    raise invalid_parameter_value using message = 'debounce and unique_for need a unique_key: it says which jobs are the same';
+  elsif max_wait is not null and debounce is null then
+    raise invalid_parameter_value using message = 'max_wait needs debounce: it bounds how long that can put a job off';
+  elsif max_wait < debounce then
+    raise invalid_parameter_value using message = 'max_wait must not be shorter than debounce';
+  elsif debounce is not null and unique_for is not null then
+    raise invalid_parameter_value using message = 'give debounce (the last of a burst runs) or unique_for (the first runs), not both';
+  elsif debounce is not null and (delay is not null or run_at is not null) then
+    raise invalid_parameter_value using message = 'debounce says when the job runs: leave out delay and run_at';
+  end if;
+  due := coalesce(run_at, moment + coalesce(debounce, delay));
   if deadline_at <= greatest(moment, due) then
     raise invalid_parameter_value using message = 'deadline_at must come after the time at which the job may run';
   end if;
+  select l.limits, l.keys into passed from "holdfast".limits_of(kind, args) l;
   taken := nextval('"holdfast".job_id_seq');
 
   -- A settle may leave the key of an ended job behind. It is taken over only if our snapshot shows that very row:
   -- enqueue_unique.sql has the reason.
   if unique_key is not null then
-    insert into "holdfast".unique_key as held (queue, key, job) values (queue, unique_key, taken)
+    insert into "holdfast".unique_key as held (queue, key, job, until) values (queue, unique_key, taken, moment + unique_for)
     on conflict on constraint unique_key_pkey do update
-       set job = case when exists (select from "holdfast".unique_key k where k.ctid = held.ctid)
-                       and (not exists (select from "holdfast".job j where j.id = held.job)
-                            or exists (select from "holdfast".ledger l where l.job = held.job and l.is_final))
-                      then excluded.job else held.job end
+       set (job, until) = (
+             select case when k.is_free then excluded.job else held.job end, case when k.is_free then excluded.until else held.until end
+               from (select exists (select from "holdfast".unique_key k where k.ctid = held.ctid)
+                            and (not exists (select from "holdfast".job j where j.id = held.job)
+                                 or exists (select from "holdfast".ledger l where l.job = held.job and l.is_final))
+                            and (held.until is null or held.until <= moment) as is_free
+                     offset 0) k)
     returning held.job into holder;
-    if holder <> taken then
+    if holder <> taken and debounce is null then
       return holder;
     end if;
   end if;
 
-  insert into "holdfast".job (id, created_at, deadline_at, priority, max_attempts, kind, queue, args, timeout, keep,
-                            unique_key, tags)
-  values (taken, moment, deadline_at, priority, max_attempts, kind, queue, args, timeout, keep, unique_key, tags);
+  -- Debounced: the job that waits gets these contents and a later time, as in replace.sql. From one that runs, is moving or is a flow
+  -- that has begun, or has a permit of its limits, a new job takes the key over, as in enqueue_unique.sql. The key is locked by now, so that no other enqueue
+  -- of it comes between these statements.
+  if debounce is not null then
+    since := moment;
+    if holder <> taken and not exists (select from "holdfast".checkpoint c where c.job = holder) then
+      if not exists (select from "holdfast".ledger l where l.job = holder)
+         and not exists (select from "holdfast".worker w
+                          cross join lateral (select from "holdfast".lease l where l.worker = w.id and l.job = holder offset 0) l)
+      then
+        since := coalesce((select j.debounced_since from "holdfast".job j where j.id = holder), moment);
+      end if;
+      due := least(moment + debounce, since + max_wait);
+      with locked as materialized (
+        select s.ctid as place from "holdfast".scheduled s where s.job = holder for update skip locked
+      )
+      delete from "holdfast".scheduled s using locked l where s.ctid = l.place;
+      if not found then
+        with locked as materialized (
+          select r.segment, r.place
+            from unnest('{0,1,2,3,4,5,6,7,8,9}'::smallint[]) as p (level)
+           cross join lateral (
+             select o.segment, o.ctid as place from "holdfast".ready o
+              where o.queue = queue and o.priority = p.level and o.job = holder
+                and (o.segment = 8 or not exists (select from "holdfast".job j where j.id = holder and j.limits is not null))
+                for update skip locked) r
+        )
+        delete from "holdfast".ready r using locked l where r.segment = l.segment and r.ctid = l.place returning r.ready_at into came;
+      end if;
+      if found then
+        update "holdfast".job j
+           set args = enqueue.args, deadline_at = enqueue.deadline_at, kind = enqueue.kind, priority = enqueue.priority,
+               max_attempts = enqueue.max_attempts, backoff = null, timeout = enqueue.timeout, keep = enqueue.keep,
+               on_lost = null, tags = enqueue.tags,
+               origin = case when headers <> '{}' then jsonb_build_object('headers', headers) end,
+               limits = passed.limits, limit_keys = passed.keys, limit_costs = null,
+               debounced_since = since, debounced_until = since + max_wait
+         where j.id = holder;
+        delete from "holdfast".saved s where s.job = holder;
+        is_replaced := true;
+        taken := holder;
+      end if;
+    end if;
+    if holder <> taken then
+      taken := nextval('"holdfast".job_id_seq');
+      update "holdfast".unique_key k set job = taken, until = null where k.queue = enqueue.queue and k.key = unique_key;
+      insert into "holdfast".superseded (job, by)
+      select holder, taken where not exists (select from "holdfast".ledger l where l.job = holder and l.is_final)
+      on conflict do nothing;
+    end if;
+  end if;
+
+  if not is_replaced then
+    insert into "holdfast".job (id, created_at, deadline_at, priority, max_attempts, kind, queue, args, timeout, keep,
+                              unique_key, tags, origin, limits, limit_keys, debounced_since, debounced_until)
+    values (taken, moment, deadline_at, priority, max_attempts, kind, queue, args, timeout, keep, unique_key, tags,
+            case when headers <> '{}' then jsonb_build_object('headers', headers) end, passed.limits, passed.keys,
+            since, since + max_wait);
+  end if;
   if due > moment then
     insert into "holdfast".scheduled (job, run_at, deadline_at, attempt) values (taken, due, deadline_at, 0);
     perform pg_notify('holdfast.due', extract(epoch from due)::text);
+  elsif passed.limits is not null then
+    insert into "holdfast".ready (queue, priority, job, segment, kind, attempt, ready_at, deadline_at, limit_name, limit_key, next_limit, next_key)
+    values (queue, priority, taken, 8, kind, 0, coalesce(came, moment), deadline_at, passed.limits[1], passed.keys[1], passed.limits[2], passed.keys[2]);
+    insert into "holdfast".knock (limit_name, key, given, priority, job) values (passed.limits[1], passed.keys[1], 0, priority, taken);
+    perform pg_notify('holdfast.gate', '');
   else
     insert into "holdfast".ready (queue, priority, job, segment, kind, attempt, ready_at, deadline_at)
-    select queue, priority, taken, ring.current, kind, 0, moment, deadline_at from "holdfast".ring order by version desc limit 1;
+    select queue, priority, taken, ring.current, kind, 0, coalesce(came, moment), deadline_at from "holdfast".ring order by version desc limit 1;
     perform pg_notify('holdfast.ready', queue);
   end if;
   return taken;
+end
+$$;
+
+CREATE FUNCTION holdfast.limits_of(kind text, args jsonb, OUT limits text[], OUT keys text[]) RETURNS record
+    LANGUAGE plpgsql STABLE SECURITY DEFINER
+    SET search_path TO 'pg_catalog', 'pg_temp'
+    AS $$
+#variable_conflict use_variable
+declare
+  rules jsonb;
+  rule  jsonb;
+  inner_args jsonb;
+  given jsonb;
+  part  text;
+  parts jsonb;
+  key   text;
+begin
+  select k.limits into rules from "holdfast".kind k where k.name = kind;
+  if rules is null then
+    return;
+  end if;
+  for rule in select r.value from jsonb_array_elements(rules) as r order by r.value ->> 'limit' collate "C" loop
+    inner_args := case when rule ? 'within' then args -> (rule ->> 'within') else args end;
+    given := coalesce(rule -> 'defaults', '{}') || case when jsonb_typeof(inner_args) = 'object' then inner_args else '{}' end;
+    parts := '[]';
+    for part in select jsonb_array_elements_text(rule -> 'by') loop
+      if coalesce(given -> part, 'null') in ('null', '""') then
+        raise invalid_parameter_value using message = format(
+          '%s counts against limit "%s" by its %s, which is missing or empty: give it in args', kind, rule ->> 'limit', part);
+      end if;
+      parts := parts || jsonb_build_array(given -> part);
+    end loop;
+    key := case jsonb_array_length(parts) when 0 then '' when 1 then parts ->> 0 else parts::text end;
+    if rule @> '{"is_secret": true}' or octet_length(key) > 1000
+       or key ~ '[\u0001-\u001f\u007f-\u00a0\u00ad\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u1680\u180e\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000\ue000-\uf8ff\ufeff\ufff9-\ufffb\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff\U000f0000-\U0010ffff]'
+    then
+      key := 'sha256:' || encode(sha256(convert_to(key, 'UTF8')), 'hex');
+    end if;
+    limits := limits || (rule ->> 'limit');
+    keys := keys || key;
+  end loop;
 end
 $$;
 
@@ -113,6 +270,24 @@ ALTER TABLE holdfast.audit ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     NO MAXVALUE
     CACHE 1
 );
+
+CREATE TABLE holdfast.beginning (
+    minute timestamp with time zone NOT NULL,
+    queue text NOT NULL,
+    kind text NOT NULL,
+    enqueued bigint NOT NULL,
+    started bigint NOT NULL
+)
+WITH (fillfactor='70');
+
+CREATE TABLE holdfast.beginning_hour (
+    hour timestamp with time zone NOT NULL,
+    queue text NOT NULL,
+    kind text NOT NULL,
+    enqueued bigint NOT NULL,
+    started bigint NOT NULL
+)
+WITH (fillfactor='70');
 
 CREATE TABLE holdfast.checkpoint (
     job bigint NOT NULL,
@@ -140,14 +315,58 @@ CREATE TABLE holdfast.counter (
     kind text NOT NULL,
     outcome holdfast.outcome NOT NULL,
     runs bigint NOT NULL,
-    run_time interval NOT NULL
+    run_time interval NOT NULL,
+    wait_time interval DEFAULT '00:00:00'::interval NOT NULL,
+    wait_buckets smallint[] DEFAULT '{}'::smallint[] NOT NULL,
+    wait_counts integer[] DEFAULT '{}'::integer[] NOT NULL,
+    run_buckets smallint[] DEFAULT '{}'::smallint[] NOT NULL,
+    run_counts integer[] DEFAULT '{}'::integer[] NOT NULL
 );
+
+CREATE TABLE holdfast.counter_hour (
+    hour timestamp with time zone NOT NULL,
+    queue text NOT NULL,
+    kind text NOT NULL,
+    outcome holdfast.outcome NOT NULL,
+    runs bigint NOT NULL,
+    run_time interval NOT NULL,
+    wait_time interval DEFAULT '00:00:00'::interval NOT NULL,
+    wait_buckets smallint[] DEFAULT '{}'::smallint[] NOT NULL,
+    wait_counts integer[] DEFAULT '{}'::integer[] NOT NULL,
+    run_buckets smallint[] DEFAULT '{}'::smallint[] NOT NULL,
+    run_counts integer[] DEFAULT '{}'::integer[] NOT NULL
+)
+WITH (fillfactor='70');
 
 CREATE TABLE holdfast.dead (
     job bigint NOT NULL,
     run bigint NOT NULL,
     died_at timestamp with time zone NOT NULL,
     fingerprint text
+);
+
+CREATE TABLE holdfast.enqueue_mark (
+    is_only boolean DEFAULT true NOT NULL,
+    job bigint NOT NULL,
+    CONSTRAINT enqueue_mark_is_only_check CHECK (is_only)
+)
+WITH (fillfactor='50');
+
+CREATE TABLE holdfast.enqueue_tally (
+    id bigint NOT NULL,
+    minute timestamp with time zone NOT NULL,
+    queue text NOT NULL,
+    kind text NOT NULL,
+    enqueued bigint NOT NULL
+);
+
+ALTER TABLE holdfast.enqueue_tally ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME holdfast.enqueue_tally_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
 );
 
 CREATE TABLE holdfast.event (
@@ -216,6 +435,12 @@ ALTER TABLE holdfast.failure_tally ALTER COLUMN id ADD GENERATED ALWAYS AS IDENT
     CACHE 1
 );
 
+CREATE TABLE holdfast.group_member (
+    job_group bigint NOT NULL,
+    place integer NOT NULL,
+    job bigint NOT NULL
+);
+
 CREATE TABLE holdfast.job (
     id bigint NOT NULL,
     created_at timestamp with time zone NOT NULL,
@@ -233,12 +458,43 @@ CREATE TABLE holdfast.job (
     unique_key text,
     tags text[],
     origin jsonb,
+    limits text[],
+    limit_keys text[],
+    limit_costs integer[],
+    debounced_since timestamp with time zone,
+    debounced_until timestamp with time zone,
     CONSTRAINT job_keep_check CHECK (((keep >= '00:00:00'::interval) AND (keep <= '36525 days'::interval))),
     CONSTRAINT job_kind_check CHECK ((octet_length(kind) <= 800)),
     CONSTRAINT job_queue_check CHECK ((octet_length(queue) <= 800)),
     CONSTRAINT job_timeout_check CHECK (((timeout > '00:00:00'::interval) AND (timeout <= '36525 days'::interval)))
 )
 WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_analyze_scale_factor='0.1');
+
+CREATE TABLE holdfast.job_group (
+    id bigint NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    closed_at timestamp with time zone,
+    ended_at timestamp with time zone,
+    keep_until timestamp with time zone,
+    cancelled_at timestamp with time zone,
+    then_job bigint,
+    members integer DEFAULT 0 NOT NULL,
+    guests integer DEFAULT 0 NOT NULL,
+    succeeded integer DEFAULT 0 NOT NULL,
+    failed integer DEFAULT 0 NOT NULL,
+    cancelled integer DEFAULT 0 NOT NULL,
+    expired integer DEFAULT 0 NOT NULL,
+    gone integer DEFAULT 0 NOT NULL,
+    awaited_place integer DEFAULT 0 NOT NULL,
+    cancelled_place integer DEFAULT 0 NOT NULL,
+    has_failed boolean,
+    name text,
+    cancel_reason text,
+    tags text[],
+    on_success jsonb,
+    on_failure jsonb
+)
+WITH (fillfactor='50');
 
 ALTER TABLE holdfast.job ALTER COLUMN id ADD GENERATED BY DEFAULT AS IDENTITY (
     SEQUENCE NAME holdfast.job_id_seq
@@ -292,7 +548,11 @@ CREATE TABLE holdfast.ready (
     priority smallint NOT NULL,
     segment smallint NOT NULL,
     queue text NOT NULL,
-    kind text NOT NULL
+    kind text NOT NULL,
+    limit_name text,
+    limit_key text,
+    next_limit text,
+    next_key text
 )
 PARTITION BY LIST (segment);
 
@@ -308,7 +568,8 @@ CREATE TABLE holdfast.scheduled (
     job bigint NOT NULL,
     run_at timestamp with time zone NOT NULL,
     deadline_at timestamp with time zone,
-    attempt smallint NOT NULL
+    attempt smallint NOT NULL,
+    holds text[]
 )
 WITH (autovacuum_vacuum_scale_factor='0.02');
 
@@ -316,7 +577,8 @@ CREATE TABLE holdfast.waiting (
     job bigint NOT NULL,
     since timestamp with time zone NOT NULL,
     until timestamp with time zone,
-    deadline_at timestamp with time zone
+    deadline_at timestamp with time zone,
+    holds text[]
 )
 WITH (autovacuum_vacuum_scale_factor='0.02');
 
@@ -327,6 +589,7 @@ CREATE VIEW holdfast.jobs AS
     COALESCE(r.priority, j.priority) AS priority,
         CASE
             WHEN (l.job IS NOT NULL) THEN 'running'::text
+            WHEN (r.segment = 8) THEN 'gated'::text
             WHEN (r.job IS NOT NULL) THEN 'ready'::text
             WHEN (s.job IS NOT NULL) THEN 'scheduled'::text
             WHEN (w.job IS NOT NULL) THEN 'waiting'::text
@@ -357,7 +620,9 @@ CREATE VIEW holdfast.jobs AS
     (r.segment = 9) AS is_parked,
     j.origin,
     v.progress,
-    j.parent
+    j.parent,
+    r.limit_name,
+    r.limit_key
    FROM ((((((holdfast.job j
      LEFT JOIN holdfast.lease l ON ((l.job = j.id)))
      LEFT JOIN holdfast.ready r ON (((r.queue = j.queue) AND (r.priority = ANY (ARRAY[0, 1, 2, 3, 4, 5, 6, 7, 8, 9])) AND (r.job = j.id))))
@@ -382,8 +647,59 @@ CREATE TABLE holdfast.kind (
     secrets text[] NOT NULL,
     on_lost text,
     tags text[],
+    limits jsonb,
     CONSTRAINT kind_name_check CHECK (((char_length(name) >= 1) AND (char_length(name) <= 200)))
 );
+
+CREATE TABLE holdfast.knock (
+    id bigint NOT NULL,
+    job bigint,
+    given integer NOT NULL,
+    failures integer,
+    spent integer,
+    closed_for interval,
+    priority smallint,
+    is_success boolean,
+    limit_name text NOT NULL,
+    key text NOT NULL
+)
+WITH (autovacuum_vacuum_scale_factor='0.02');
+
+ALTER TABLE holdfast.knock ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
+    SEQUENCE NAME holdfast.knock_id_seq
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 1
+);
+
+CREATE SEQUENCE holdfast.lane_version
+    START WITH 1
+    INCREMENT BY 1
+    NO MINVALUE
+    NO MAXVALUE
+    CACHE 100;
+
+CREATE TABLE holdfast.lane (
+    version bigint DEFAULT nextval('holdfast.lane_version'::regclass) NOT NULL,
+    pass bigint,
+    after_job bigint,
+    due_at timestamp with time zone,
+    open_until timestamp with time zone,
+    spent_until timestamp with time zone,
+    held integer NOT NULL,
+    failures integer,
+    after_priority smallint,
+    awaited boolean DEFAULT false NOT NULL,
+    is_probing boolean DEFAULT false NOT NULL,
+    limit_name text NOT NULL,
+    key text NOT NULL,
+    pending bigint[],
+    starts timestamp with time zone[],
+    start_costs integer[]
+)
+WITH (autovacuum_vacuum_scale_factor='0.02');
 
 CREATE TABLE holdfast.leader (
     is_only boolean DEFAULT true NOT NULL,
@@ -393,6 +709,74 @@ CREATE TABLE holdfast.leader (
     CONSTRAINT leader_is_only_check CHECK (is_only)
 )
 WITH (fillfactor='50');
+
+CREATE TABLE holdfast.limit_key (
+    changed_at timestamp with time zone NOT NULL,
+    closed_at timestamp with time zone,
+    closed_until timestamp with time zone,
+    per_key integer,
+    weight real,
+    limit_name text NOT NULL,
+    key text NOT NULL,
+    closed_reason text,
+    CONSTRAINT limit_key_per_key_check CHECK ((per_key >= 0)),
+    CONSTRAINT limit_key_weight_check CHECK ((weight > (0)::double precision))
+);
+
+CREATE TABLE holdfast.limit_rule (
+    name text NOT NULL,
+    declared_at timestamp with time zone NOT NULL,
+    changed_at timestamp with time zone NOT NULL,
+    removed_at timestamp with time zone,
+    closed_at timestamp with time zone,
+    closed_until timestamp with time zone,
+    rate_per interval,
+    key_rate_per interval,
+    total integer,
+    per_key integer,
+    rate integer,
+    burst integer,
+    key_rate integer,
+    key_burst integer,
+    is_strict boolean DEFAULT false NOT NULL,
+    key_is_strict boolean DEFAULT false NOT NULL,
+    is_fair boolean DEFAULT false NOT NULL,
+    may_be_direct boolean DEFAULT false NOT NULL,
+    is_direct boolean DEFAULT false NOT NULL,
+    hold text DEFAULT 'run'::text NOT NULL,
+    closed_reason text,
+    breaker jsonb,
+    declared jsonb NOT NULL,
+    overrides jsonb,
+    CONSTRAINT limit_rule_burst_check CHECK ((burst > 0)),
+    CONSTRAINT limit_rule_hold_check CHECK ((hold = ANY (ARRAY['run'::text, 'job'::text]))),
+    CONSTRAINT limit_rule_key_burst_check CHECK ((key_burst > 0)),
+    CONSTRAINT limit_rule_key_rate_check CHECK ((key_rate > 0)),
+    CONSTRAINT limit_rule_key_rate_per_check CHECK ((key_rate_per > '00:00:00'::interval)),
+    CONSTRAINT limit_rule_name_check CHECK (((char_length(name) >= 1) AND (char_length(name) <= 200))),
+    CONSTRAINT limit_rule_per_key_check CHECK ((per_key >= 0)),
+    CONSTRAINT limit_rule_rate_check CHECK ((rate > 0)),
+    CONSTRAINT limit_rule_rate_per_check CHECK ((rate_per > '00:00:00'::interval)),
+    CONSTRAINT limit_rule_total_check CHECK ((total >= 0))
+);
+
+CREATE TABLE holdfast.limit_state (
+    version bigint DEFAULT nextval('holdfast.lane_version'::regclass) NOT NULL,
+    next_pass bigint DEFAULT 1 NOT NULL,
+    open_until timestamp with time zone,
+    spent_until timestamp with time zone,
+    rule_changed_at timestamp with time zone,
+    held integer DEFAULT 0 NOT NULL,
+    failures integer,
+    is_probing boolean DEFAULT false NOT NULL,
+    limit_name text NOT NULL,
+    pending bigint[],
+    turn bigint[],
+    turn_before bigint[],
+    starts timestamp with time zone[],
+    start_costs integer[]
+)
+WITH (autovacuum_vacuum_scale_factor='0.02');
 
 CREATE TABLE holdfast.migration (
     version integer NOT NULL,
@@ -523,7 +907,11 @@ CREATE TABLE holdfast.ready_0 (
     priority smallint CONSTRAINT ready_priority_not_null NOT NULL,
     segment smallint CONSTRAINT ready_segment_not_null NOT NULL,
     queue text CONSTRAINT ready_queue_not_null NOT NULL,
-    kind text CONSTRAINT ready_kind_not_null NOT NULL
+    kind text CONSTRAINT ready_kind_not_null NOT NULL,
+    limit_name text,
+    limit_key text,
+    next_limit text,
+    next_key text
 );
 
 CREATE TABLE holdfast.ready_1 (
@@ -534,7 +922,11 @@ CREATE TABLE holdfast.ready_1 (
     priority smallint CONSTRAINT ready_priority_not_null NOT NULL,
     segment smallint CONSTRAINT ready_segment_not_null NOT NULL,
     queue text CONSTRAINT ready_queue_not_null NOT NULL,
-    kind text CONSTRAINT ready_kind_not_null NOT NULL
+    kind text CONSTRAINT ready_kind_not_null NOT NULL,
+    limit_name text,
+    limit_key text,
+    next_limit text,
+    next_key text
 );
 
 CREATE TABLE holdfast.ready_2 (
@@ -545,7 +937,11 @@ CREATE TABLE holdfast.ready_2 (
     priority smallint CONSTRAINT ready_priority_not_null NOT NULL,
     segment smallint CONSTRAINT ready_segment_not_null NOT NULL,
     queue text CONSTRAINT ready_queue_not_null NOT NULL,
-    kind text CONSTRAINT ready_kind_not_null NOT NULL
+    kind text CONSTRAINT ready_kind_not_null NOT NULL,
+    limit_name text,
+    limit_key text,
+    next_limit text,
+    next_key text
 );
 
 CREATE TABLE holdfast.ready_3 (
@@ -556,8 +952,28 @@ CREATE TABLE holdfast.ready_3 (
     priority smallint CONSTRAINT ready_priority_not_null NOT NULL,
     segment smallint CONSTRAINT ready_segment_not_null NOT NULL,
     queue text CONSTRAINT ready_queue_not_null NOT NULL,
-    kind text CONSTRAINT ready_kind_not_null NOT NULL
+    kind text CONSTRAINT ready_kind_not_null NOT NULL,
+    limit_name text,
+    limit_key text,
+    next_limit text,
+    next_key text
 );
+
+CREATE TABLE holdfast.ready_gated (
+    job bigint CONSTRAINT ready_job_not_null NOT NULL,
+    ready_at timestamp with time zone CONSTRAINT ready_ready_at_not_null NOT NULL,
+    deadline_at timestamp with time zone,
+    attempt smallint CONSTRAINT ready_attempt_not_null NOT NULL,
+    priority smallint CONSTRAINT ready_priority_not_null NOT NULL,
+    segment smallint CONSTRAINT ready_segment_not_null NOT NULL,
+    queue text CONSTRAINT ready_queue_not_null NOT NULL,
+    kind text CONSTRAINT ready_kind_not_null NOT NULL,
+    limit_name text,
+    limit_key text,
+    next_limit text,
+    next_key text
+)
+WITH (autovacuum_vacuum_scale_factor='0.02', autovacuum_vacuum_threshold='1000');
 
 CREATE TABLE holdfast.ready_parked (
     job bigint CONSTRAINT ready_job_not_null NOT NULL,
@@ -567,7 +983,11 @@ CREATE TABLE holdfast.ready_parked (
     priority smallint CONSTRAINT ready_priority_not_null NOT NULL,
     segment smallint CONSTRAINT ready_segment_not_null NOT NULL,
     queue text CONSTRAINT ready_queue_not_null NOT NULL,
-    kind text CONSTRAINT ready_kind_not_null NOT NULL
+    kind text CONSTRAINT ready_kind_not_null NOT NULL,
+    limit_name text,
+    limit_key text,
+    next_limit text,
+    next_key text
 );
 
 CREATE TABLE holdfast.ring (
@@ -588,6 +1008,15 @@ CREATE SEQUENCE holdfast.run
     NO MINVALUE
     NO MAXVALUE
     CACHE 1;
+
+CREATE TABLE holdfast.run_log (
+    job bigint NOT NULL,
+    run bigint NOT NULL,
+    written_at timestamp with time zone NOT NULL,
+    first integer NOT NULL,
+    last integer NOT NULL,
+    lines json NOT NULL
+);
 
 CREATE TABLE holdfast.schedule (
     name text NOT NULL,
@@ -656,6 +1085,11 @@ CREATE TABLE holdfast.schedule_scope (
 )
 WITH (fillfactor='80', autovacuum_vacuum_scale_factor='0.02');
 
+CREATE TABLE holdfast.superseded (
+    job bigint NOT NULL,
+    by bigint NOT NULL
+);
+
 CREATE TABLE holdfast.tally (
     id bigint NOT NULL,
     minute timestamp with time zone NOT NULL,
@@ -663,7 +1097,12 @@ CREATE TABLE holdfast.tally (
     queue text NOT NULL,
     kind text NOT NULL,
     runs bigint NOT NULL,
-    run_time interval NOT NULL
+    run_time interval NOT NULL,
+    began timestamp with time zone,
+    wait_time interval,
+    shares integer[],
+    wait_buckets smallint[],
+    run_buckets smallint[]
 );
 
 ALTER TABLE holdfast.tally ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
@@ -678,7 +1117,8 @@ ALTER TABLE holdfast.tally ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
 CREATE TABLE holdfast.unique_key (
     queue text NOT NULL,
     key text NOT NULL,
-    job bigint NOT NULL
+    job bigint NOT NULL,
+    until timestamp with time zone
 );
 
 CREATE TABLE holdfast.wait (
@@ -719,7 +1159,8 @@ CREATE TABLE holdfast.worker (
     expires_at timestamp with time zone NOT NULL,
     lost_at timestamp with time zone,
     hears jsonb,
-    queue_slots integer[]
+    queue_slots integer[],
+    activity text
 )
 WITH (fillfactor='50');
 
@@ -732,6 +1173,16 @@ ALTER TABLE holdfast.worker ALTER COLUMN id ADD GENERATED ALWAYS AS IDENTITY (
     CACHE 1
 );
 
+CREATE TABLE holdfast.worker_request (
+    worker bigint NOT NULL,
+    asked_at timestamp with time zone NOT NULL,
+    activity text,
+    grace interval,
+    by text,
+    reason text,
+    slots jsonb DEFAULT '{}'::jsonb NOT NULL
+);
+
 ALTER TABLE ONLY holdfast.ready ATTACH PARTITION holdfast.ready_0 FOR VALUES IN ('0');
 
 ALTER TABLE ONLY holdfast.ready ATTACH PARTITION holdfast.ready_1 FOR VALUES IN ('1');
@@ -740,19 +1191,36 @@ ALTER TABLE ONLY holdfast.ready ATTACH PARTITION holdfast.ready_2 FOR VALUES IN 
 
 ALTER TABLE ONLY holdfast.ready ATTACH PARTITION holdfast.ready_3 FOR VALUES IN ('3');
 
+ALTER TABLE ONLY holdfast.ready ATTACH PARTITION holdfast.ready_gated FOR VALUES IN ('8');
+
 ALTER TABLE ONLY holdfast.ready ATTACH PARTITION holdfast.ready_parked FOR VALUES IN ('9');
 
 ALTER TABLE ONLY holdfast.audit
     ADD CONSTRAINT audit_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY holdfast.beginning_hour
+    ADD CONSTRAINT beginning_hour_pkey PRIMARY KEY (hour, queue, kind);
+
+ALTER TABLE ONLY holdfast.beginning
+    ADD CONSTRAINT beginning_pkey PRIMARY KEY (minute, queue, kind);
+
 ALTER TABLE ONLY holdfast.checkpoint
     ADD CONSTRAINT checkpoint_pkey PRIMARY KEY (job, name);
+
+ALTER TABLE ONLY holdfast.counter_hour
+    ADD CONSTRAINT counter_hour_pkey PRIMARY KEY (hour, queue, kind, outcome);
 
 ALTER TABLE ONLY holdfast.counter
     ADD CONSTRAINT counter_pkey PRIMARY KEY (minute, queue, kind, outcome);
 
 ALTER TABLE ONLY holdfast.dead
     ADD CONSTRAINT dead_pkey PRIMARY KEY (job);
+
+ALTER TABLE ONLY holdfast.enqueue_mark
+    ADD CONSTRAINT enqueue_mark_pkey PRIMARY KEY (is_only);
+
+ALTER TABLE ONLY holdfast.enqueue_tally
+    ADD CONSTRAINT enqueue_tally_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY holdfast.event
     ADD CONSTRAINT event_pkey PRIMARY KEY (id);
@@ -766,11 +1234,23 @@ ALTER TABLE ONLY holdfast.failure_group
 ALTER TABLE ONLY holdfast.failure_tally
     ADD CONSTRAINT failure_tally_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY holdfast.group_member
+    ADD CONSTRAINT group_member_pkey PRIMARY KEY (job_group, place);
+
+ALTER TABLE ONLY holdfast.job_group
+    ADD CONSTRAINT job_group_pkey PRIMARY KEY (id);
+
 ALTER TABLE ONLY holdfast.job
     ADD CONSTRAINT job_pkey PRIMARY KEY (id);
 
 ALTER TABLE ONLY holdfast.kind
     ADD CONSTRAINT kind_pkey PRIMARY KEY (name);
+
+ALTER TABLE ONLY holdfast.knock
+    ADD CONSTRAINT knock_pkey PRIMARY KEY (limit_name, id);
+
+ALTER TABLE ONLY holdfast.lane
+    ADD CONSTRAINT lane_pkey PRIMARY KEY (limit_name, key, version);
 
 ALTER TABLE ONLY holdfast.leader
     ADD CONSTRAINT leader_pkey PRIMARY KEY (is_only);
@@ -780,6 +1260,15 @@ ALTER TABLE ONLY holdfast.lease
 
 ALTER TABLE ONLY holdfast.ledger
     ADD CONSTRAINT ledger_pkey PRIMARY KEY (job, run);
+
+ALTER TABLE ONLY holdfast.limit_key
+    ADD CONSTRAINT limit_key_pkey PRIMARY KEY (limit_name, key);
+
+ALTER TABLE ONLY holdfast.limit_rule
+    ADD CONSTRAINT limit_rule_pkey PRIMARY KEY (name);
+
+ALTER TABLE ONLY holdfast.limit_state
+    ADD CONSTRAINT limit_state_pkey PRIMARY KEY (limit_name, version);
 
 ALTER TABLE ONLY holdfast.migration
     ADD CONSTRAINT migration_pkey PRIMARY KEY (version);
@@ -811,11 +1300,17 @@ ALTER TABLE ONLY holdfast.ready_2
 ALTER TABLE ONLY holdfast.ready_3
     ADD CONSTRAINT ready_3_pkey PRIMARY KEY (queue, priority, job, segment);
 
+ALTER TABLE ONLY holdfast.ready_gated
+    ADD CONSTRAINT ready_gated_pkey PRIMARY KEY (queue, priority, job, segment);
+
 ALTER TABLE ONLY holdfast.ready_parked
     ADD CONSTRAINT ready_parked_pkey PRIMARY KEY (queue, priority, job, segment);
 
 ALTER TABLE ONLY holdfast.ring
     ADD CONSTRAINT ring_pkey PRIMARY KEY (is_only);
+
+ALTER TABLE ONLY holdfast.run_log
+    ADD CONSTRAINT run_log_pkey PRIMARY KEY (job, run, last);
 
 ALTER TABLE ONLY holdfast.saved
     ADD CONSTRAINT saved_pkey PRIMARY KEY (job);
@@ -828,6 +1323,9 @@ ALTER TABLE ONLY holdfast.schedule_scope
 
 ALTER TABLE ONLY holdfast.scheduled
     ADD CONSTRAINT scheduled_pkey PRIMARY KEY (job);
+
+ALTER TABLE ONLY holdfast.superseded
+    ADD CONSTRAINT superseded_pkey PRIMARY KEY (job);
 
 ALTER TABLE ONLY holdfast.tally
     ADD CONSTRAINT tally_pkey PRIMARY KEY (id);
@@ -847,6 +1345,9 @@ ALTER TABLE ONLY holdfast.wakeup
 ALTER TABLE ONLY holdfast.worker
     ADD CONSTRAINT worker_pkey PRIMARY KEY (id);
 
+ALTER TABLE ONLY holdfast.worker_request
+    ADD CONSTRAINT worker_request_pkey PRIMARY KEY (worker);
+
 CREATE INDEX audit_at ON holdfast.audit USING btree (at);
 
 CREATE INDEX checkpoint_child ON holdfast.checkpoint USING btree (child) WHERE ((child IS NOT NULL) AND (NOT is_done));
@@ -864,6 +1365,18 @@ CREATE INDEX event_key ON holdfast.event USING btree (key, id);
 CREATE INDEX failure_count_began_at ON holdfast.failure_count USING btree (began_at);
 
 CREATE INDEX failure_group_last_seen_at ON holdfast.failure_group USING btree (last_seen_at, fingerprint);
+
+CREATE INDEX group_member_job ON holdfast.group_member USING btree (job);
+
+CREATE INDEX job_group_keep_until ON holdfast.job_group USING btree (keep_until) WHERE (keep_until IS NOT NULL);
+
+CREATE INDEX job_group_open ON holdfast.job_group USING btree (id) WHERE (ended_at IS NULL);
+
+CREATE INDEX lane_due ON holdfast.lane USING btree (limit_name, due_at) WHERE (due_at IS NOT NULL);
+
+CREATE INDEX lane_pending ON holdfast.lane USING btree (limit_name) WHERE (pending IS NOT NULL);
+
+CREATE INDEX lane_turn ON holdfast.lane USING btree (limit_name, pass) WHERE (pass IS NOT NULL);
 
 CREATE INDEX ledger_keep_until ON holdfast.ledger USING btree (keep_until) WHERE is_final;
 
@@ -885,6 +1398,10 @@ CREATE INDEX ready_2_deadline_at_idx ON holdfast.ready_2 USING btree (deadline_a
 
 CREATE INDEX ready_3_deadline_at_idx ON holdfast.ready_3 USING btree (deadline_at) WHERE (deadline_at IS NOT NULL);
 
+CREATE INDEX ready_gated_deadline_at_idx ON holdfast.ready_gated USING btree (deadline_at) WHERE (deadline_at IS NOT NULL);
+
+CREATE INDEX ready_gated_lane ON holdfast.ready_gated USING btree (limit_name, limit_key, priority, job) WHERE (limit_name IS NOT NULL);
+
 CREATE INDEX ready_parked_deadline_at_idx ON holdfast.ready_parked USING btree (deadline_at) WHERE (deadline_at IS NOT NULL);
 
 CREATE INDEX ready_parked_kind ON holdfast.ready_parked USING btree (queue, kind);
@@ -895,13 +1412,19 @@ CREATE INDEX schedule_scope_next_at ON holdfast.schedule_scope USING btree (next
 
 CREATE INDEX scheduled_deadline ON holdfast.scheduled USING btree (deadline_at) WHERE (deadline_at IS NOT NULL);
 
+CREATE INDEX scheduled_holds ON holdfast.scheduled USING btree (job) WHERE (holds IS NOT NULL);
+
 CREATE INDEX scheduled_run_at ON holdfast.scheduled USING btree (run_at);
 
 CREATE INDEX unique_key_job ON holdfast.unique_key USING btree (job);
 
+CREATE INDEX unique_key_until ON holdfast.unique_key USING btree (until) WHERE (until IS NOT NULL);
+
 CREATE INDEX wait_key ON holdfast.wait USING btree (key) WHERE (key IS NOT NULL);
 
 CREATE INDEX waiting_deadline ON holdfast.waiting USING btree (deadline_at) WHERE (deadline_at IS NOT NULL);
+
+CREATE INDEX waiting_holds ON holdfast.waiting USING btree (job) WHERE (holds IS NOT NULL);
 
 CREATE INDEX waiting_until ON holdfast.waiting USING btree (until) WHERE (until IS NOT NULL);
 
@@ -920,6 +1443,10 @@ ALTER INDEX holdfast.ready_pkey ATTACH PARTITION holdfast.ready_2_pkey;
 ALTER INDEX holdfast.ready_deadline ATTACH PARTITION holdfast.ready_3_deadline_at_idx;
 
 ALTER INDEX holdfast.ready_pkey ATTACH PARTITION holdfast.ready_3_pkey;
+
+ALTER INDEX holdfast.ready_deadline ATTACH PARTITION holdfast.ready_gated_deadline_at_idx;
+
+ALTER INDEX holdfast.ready_pkey ATTACH PARTITION holdfast.ready_gated_pkey;
 
 ALTER INDEX holdfast.ready_deadline ATTACH PARTITION holdfast.ready_parked_deadline_at_idx;
 

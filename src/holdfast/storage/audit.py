@@ -12,6 +12,8 @@ from holdfast.postgres.schema import Schema
 from holdfast.postgres.statement import Statement
 from holdfast.storage.statements import statement
 
+PYTHON = "python"
+"""Who acts, unless the caller says so."""
 _TEXT_LIMIT = 1_000
 _BATCH = 10_000
 WINDOW = 50_000
@@ -38,6 +40,15 @@ _LIST = statement("audit_list", AuditRow, is_repeatable=True)
 _PRUNE = statement("audit_prune", int)
 
 
+def check_signed(by: object, reason: object) -> None:
+    """Who acts and why, before anything is changed."""
+    check_text("by", by)
+    if not str(by).strip():
+        raise InvalidInput("by is empty: say who does it")
+    if reason is not None:
+        check_text("reason", reason)
+
+
 def put_audit(
     schema: Schema,
     *,
@@ -49,9 +60,7 @@ def put_audit(
     now: datetime | None = None,
 ) -> Statement[int]:
     """Remember an action; in the transaction of the action itself."""
-    check_text("by", by)
-    if not by.strip():
-        raise InvalidInput("by is empty: say who does it")
+    check_signed(by, reason)
     return _PUT.with_params(
         schema,
         action=action,

@@ -13,15 +13,21 @@ class Channel(StrEnum):
     READY = "ready"
     """Jobs can be claimed. Payload: their queue."""
     CANCEL = "cancel"
-    """Running jobs are to be cancelled. Payload: the id of their worker."""
+    """A worker has something to hear with a heartbeat: runs to cancel, or what an operator asks of it.
+    Payload: its id.
+    """
     DUE = "due"
     """Jobs were scheduled. Payload: when the first of them is due, if the sender knows."""
     WAKE = "wake"
     """Something has ended or happened that a flow may wait for."""
+    GROUP = "group"
+    """The leader may have something to do for a group: its members have ended, or are to be cancelled."""
     LEADER = "leader"
     """The workers have changed. Payload: `vacant` if the leader has stepped down, else `unpark`: a worker has
     started, or a queue was resumed, so that parked jobs can be claimed.
     """
+    GATE = "gate"
+    """Jobs have come to a gate, or permits came back."""
     PLAN = "plan"
     """A schedule has changed. Payload: its name."""
 

@@ -1,5 +1,6 @@
 """What the leader does in passes: promote, expire, rescue, fold and prune. Harmless under two leaders."""
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Literal, NamedTuple
 
@@ -8,6 +9,7 @@ from holdfast.domain.failure import Failure
 from holdfast.domain.fingerprint import identified
 from holdfast.domain.outcome import Lost
 from holdfast.domain.retention import Retention
+from holdfast.domain.states import FinalState
 from holdfast.domain.transition import Run, decide
 from holdfast.postgres.conversation import Conversation, ask
 from holdfast.postgres.schema import Schema
@@ -50,9 +52,39 @@ class Expiry(NamedTuple):
     queues: list[str]
 
 
+class Pruned(NamedTuple):
+    """A pass over ended jobs. `held` of them stay, since they are members of groups that have not ended."""
+
+    moved: int
+    seen: datetime | None
+    held: int
+
+
+class ChosenPass(NamedTuple):
+    """How many jobs went, from where the next pass begins, and whether it may find more there."""
+
+    moved: int
+    seen: datetime | None
+    is_more: bool
+
+
+class PrunableCount(NamedTuple):
+    """How many jobs may go that ended so. No outcome: where the next count begins, and whether (1 or 0) it
+    may find more there.
+    """
+
+    outcome: FinalState | None
+    jobs: int
+    seen: datetime | None
+
+
 class Fold(NamedTuple):
+    """A pass over tallies of runs, and over those of jobs that were kept for no time."""
+
     folded: int
     seen: int | None
+    folded_enqueued: int
+    seen_enqueued: int | None
 
 
 class NextDue(NamedTuple):
@@ -95,9 +127,14 @@ _PROMOTE = statement("promote", Promoted)
 _EXPIRE = statement("expire", Expiry)
 _NEXT_DUE = statement("next_due", NextDue, is_repeatable=True)
 _LOST_LEASES, _OVERDUE_LEASES = (statement(name, HeldLease) for name in ("lost_leases", "overdue_leases"))
+_IS_ANY_OVERDUE = statement("is_any_overdue", bool, is_repeatable=True)
+_IS_ANY_LEFT_BEHIND = statement("is_any_left_behind", bool, is_repeatable=True)
 _FOLD = statement("fold", Fold)
-_PRUNE = statement("prune", Pass)
+_PRUNE = statement("prune", Pruned)
+_PRUNE_CHOSEN = statement("prune_chosen", ChosenPass)
+_PRUNE_COUNT = statement("prune_count", PrunableCount, is_repeatable=True)
 _PRUNE_COUNTERS = statement("prune_counters", int)
+_PRUNE_KEYS = statement("prune_keys", int)
 
 
 def promote(
@@ -157,6 +194,13 @@ def rescue_overdue(
     return (yield from _take_away(schema, held, Lost(_STALE), luck=luck, retention=retention, now=now))
 
 
+def take_away_workerless(
+    schema: Schema, held: list[HeldLease], *, retention: Retention, luck: float = 0.5
+) -> Conversation[list[TakenAway]]:
+    """Take runs away whose worker's row was deleted, so that no rescue finds them."""
+    return (yield from _take_away(schema, held, Lost(_LEASE_LOST), luck=luck, retention=retention, now=None))
+
+
 def _take_away(
     schema: Schema,
     held: list[HeldLease],
@@ -191,16 +235,81 @@ def _run(lease: HeldLease) -> Run:
     return Run(lease.attempt, lease.max_attempts, from_json(lease.backoff), lease.on_lost or "retry")
 
 
-def fold(schema: Schema, *, since: int | None = None, limit: int = 10_000) -> Statement[Fold]:
-    """Fold tallies into counters."""
-    return _FOLD.with_params(schema, since=since, limit=limit)
+def fold(
+    schema: Schema, *, since: int | None = None, since_enqueued: int | None = None, limit: int = 10_000
+) -> Statement[Fold]:
+    """Fold tallies into counters, and into what began in each minute."""
+    return _FOLD.with_params(schema, since=since, since_enqueued=since_enqueued, limit=limit)
+
+
+def is_any_overdue(schema: Schema, *, grace: timedelta, now: datetime | None = None) -> Statement[bool]:
+    """Whether `rescue_overdue` has anything to do."""
+    return _IS_ANY_OVERDUE.with_params(schema, grace=grace, now=now)
+
+
+def is_any_left_behind(schema: Schema) -> Statement[bool]:
+    """Whether `rescue` has anything to do."""
+    return _IS_ANY_LEFT_BEHIND.with_params(schema)
 
 
 def prune(
-    schema: Schema, *, since: datetime | None = None, limit: int = 1_000, now: datetime | None = None
-) -> Statement[Pass]:
+    schema: Schema,
+    *,
+    since: datetime | None = None,
+    limit: int = 1_000,
+    now: datetime | None = None,
+) -> Statement[Pruned]:
     """Delete jobs that were kept as long as they asked. Repeat until the answer is short."""
     return _PRUNE.with_params(schema, since=since, limit=limit, now=now)
+
+
+def prune_chosen(
+    schema: Schema,
+    *,
+    since: datetime | None = None,
+    limit: int,
+    page: int,
+    states: Sequence[FinalState] | None = None,
+    older_than: timedelta | None = None,
+    now: datetime | None = None,
+) -> Statement[ChosenPass]:
+    """The same, of the next `page` of them: those that ended in one of these states, and that long ago."""
+    return _PRUNE_CHOSEN.with_params(
+        schema,
+        since=since,
+        limit=limit,
+        page=page,
+        states=None if states is None else list(states),
+        older_than=older_than,
+        now=now,
+    )
+
+
+def count_prunable(
+    schema: Schema,
+    *,
+    since: datetime | None = None,
+    cap: int,
+    page: int,
+    states: Sequence[FinalState] | None = None,
+    older_than: timedelta | None = None,
+    now: datetime | None = None,
+) -> Statement[PrunableCount]:
+    """What `prune_chosen` would delete of the next `page`, counted up to a cap."""
+    return _PRUNE_COUNT.with_params(
+        schema,
+        since=since,
+        cap=cap,
+        page=page,
+        states=None if states is None else list(states),
+        older_than=older_than,
+        now=now,
+    )
+
+
+def prune_keys(schema: Schema, *, limit: int = 1_000, now: datetime | None = None) -> Statement[int]:
+    """Free unique keys that were held for a time, which is over; answers how many were looked at."""
+    return _PRUNE_KEYS.with_params(schema, limit=limit, now=now)
 
 
 def prune_counters(

@@ -11,8 +11,11 @@ AHEAD_CAP = 1_000
 
 
 class Circumstances(NamedTuple):
-    """`able` live workers serve the job's queue and know its kind; of their `slots`, `busy` are taken. `host`
-    to `lost_at` are those of the worker that runs the job.
+    """`able` live workers serve the job's queue and know its kind; of their `slots`, `busy` are taken. The
+    `quiet_workers` and `stopping_workers` would be able too, if they claimed jobs; `quiet_at` to
+    `quiet_reason` are of the one that was asked first. `host` to `lost_at` are those of the worker that runs
+    the job. `key_holder` is another job that has its unique key; `key_until`: the key is held until then,
+    even if the job ends before.
     """
 
     now: datetime
@@ -29,11 +32,20 @@ class Circumstances(NamedTuple):
     pause_note: str | None
     is_led: bool
     ahead: int
+    quiet_workers: list[int]
+    quiet_at: datetime | None
+    quiet_by: str | None
+    quiet_reason: str | None
+    stopping_workers: list[int]
     host: str | None
     pid: int | None
     expires_at: datetime | None
     lost_at: datetime | None
     key_holder: int | None
+    key_until: datetime | None
+    debounced_since: datetime | None
+    debounced_until: datetime | None
+    superseded_by: int | None
     waits: list[str]
     children: list[int]
     waits_until: datetime | None

@@ -57,7 +57,6 @@ _LISTS: dict[Order, StatementFile[FailureRow]] = {
     "frequent": statement("failure_list_frequent", FailureRow, is_repeatable=True),
 }
 _SHOW = statement("failure_show", FailureRow, is_repeatable=True)
-_DEAD = statement("failure_dead", int)
 _DEAD_COUNT = statement("failure_dead_count", int, is_repeatable=True)
 
 
@@ -95,6 +94,7 @@ def newest_failures(
         queue=queue,
         since=since or _ALL,
         before=seen_at,
+        before_runs=None,
         before_fingerprint=fingerprint,
         limit=limit,
         window=max(window, limit),
@@ -131,11 +131,6 @@ def frequent_failures(
 def failure_group(schema: Schema, fingerprint: str, *, now: datetime | None = None) -> Statement[FailureRow]:
     """One group, however long ago it was seen; no row if there is none."""
     return _SHOW.with_params(schema, fingerprint=fingerprint, kind=None, queue=None, since=_ALL, now=now)
-
-
-def dead_of_group(schema: Schema, fingerprint: str, *, after: int, limit: int) -> Statement[int]:
-    """Lock dead letters of a group, for a verb in the same transaction; no row if none is left."""
-    return _DEAD.with_params(schema, fingerprint=fingerprint, after=after, limit=limit)
 
 
 def count_dead(schema: Schema, fingerprint: str, *, cap: int = DEAD_CAP + 1) -> Statement[int]:

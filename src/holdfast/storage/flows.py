@@ -18,6 +18,7 @@ from holdfast.postgres.conversation import Conversation, ask
 from holdfast.postgres.schema import Schema
 from holdfast.postgres.statement import Statement
 from holdfast.storage.arrays import number_array, text_array
+from holdfast.storage.groups import count_ends
 from holdfast.storage.jobs import job_columns
 from holdfast.storage.statements import statement
 
@@ -100,6 +101,13 @@ class Waited(NamedTuple):
     value: str | None
 
 
+class TakenWakeUp(NamedTuple):
+    """`is_counted`: among all that were taken are ends of members of groups."""
+
+    id: int
+    is_counted: bool
+
+
 class Woken(NamedTuple):
     """How many flows, and the children of flows that ended without them."""
 
@@ -129,7 +137,7 @@ _CHECKPOINT_ONE = statement("flow_checkpoint_one", int, is_repeatable=True)
 _LOCK = statement("flow_lock", str)
 _WAIT = statement("flow_wait", Waited)
 _FAIL_WAITING = statement("flow_fail_waiting", int)
-_WAKE_TAKE = statement("flow_wake_take", int)
+_WAKE_TAKE = statement("flow_wake_take", TakenWakeUp)
 _WAKE = statement("flow_wake", Woken)
 _TIME_OUT = statement("flow_time_out", TimedOut)
 _SWEEP = statement("flow_sweep", Swept)
@@ -238,9 +246,12 @@ def wake(
     """Take up to `limit` wake-ups and do what they ask for. Hold it in a transaction. Answers the wake-ups
     that were taken, too: fewer than `limit` means that none are left.
     """
-    ids = yield from ask(_WAKE_TAKE.with_params(schema, since=since, limit=limit))
-    if not ids:
-        return ids, Woken(0, [])
+    taken = yield from ask(_WAKE_TAKE.with_params(schema, since=since, limit=limit))
+    if not taken:
+        return [], Woken(0, [])
+    ids = [wake_up.id for wake_up in taken]
+    if taken[0].is_counted:
+        yield from ask(count_ends(schema, ids, now=now))
     [woken] = yield from ask(_WAKE.with_params(schema, ids=ids, now=now))
     return ids, woken
 

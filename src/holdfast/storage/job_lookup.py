@@ -51,24 +51,8 @@ class LedgerEntry(NamedTuple):
     ready_at: datetime | None
 
 
-class JobDetailRow(NamedTuple):
-    """What the job's own row tells beyond a list."""
-
-    args: str
-    unique_key: str | None
-    backoff: str | None
-    timeout: timedelta | None
-    keep: timedelta | None
-    on_lost: str | None
-    origin: str | None
-    progress: str | None
-    saved_at: datetime | None
-    has_steps: bool
-
-
 _FIND = statement("find", Found, is_repeatable=True)
 _MISFIT: StatementFile[timedelta | None] = statement("misfit", lambda lasting: lasting, is_repeatable=True)
-_DETAIL = statement("job_detail", JobDetailRow, is_repeatable=True)
 _HISTORY = statement("history", LedgerEntry, is_repeatable=True)
 
 
@@ -87,9 +71,3 @@ def history(schema: Schema, job: int) -> Statement[LedgerEntry]:
     """All that the ledger has of a job, oldest first."""
     check_ids([job])
     return _HISTORY.with_params(schema, job=job)
-
-
-def job_detail(schema: Schema, job: int) -> Statement[JobDetailRow]:
-    """One job beyond what a list shows; no row when there is no such job any more."""
-    check_ids([job])
-    return _DETAIL.with_params(schema, job=job)

@@ -38,7 +38,9 @@ def reschedule(
     )
 
 
-def move(schema: Schema, jobs: Sequence[int], *, queue: str) -> Conversation[dict[int, str]]:
+def move(
+    schema: Schema, jobs: Sequence[int], *, queue: str, now: datetime | None = None
+) -> Conversation[dict[int, str]]:
     """Answers moved, duplicate (another job holds its unique key there), running, waiting, final, unknown or
     busy.
 
@@ -50,7 +52,9 @@ def move(schema: Schema, jobs: Sequence[int], *, queue: str) -> Conversation[dic
     return (
         yield from until_found(
             jobs,
-            lambda left: _MOVE.with_params(schema, jobs=left, queue=queue, with_keys=len(left) == everyone),
+            lambda left: _MOVE.with_params(
+                schema, jobs=left, queue=queue, with_keys=len(left) == everyone, now=now
+            ),
         )
     )
 

@@ -1,26 +1,25 @@
 """Enqueueing: new jobs in batches, unique ones among them, on any connection."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from itertools import islice
-from typing import Literal, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from holdfast.domain.backoff import to_json
 from holdfast.domain.job import NewJob, Policy
-from holdfast.errors import DuplicateJob
+from holdfast.domain.uniqueness import OnConflict
 from holdfast.postgres.conversation import Conversation, ask
 from holdfast.postgres.schema import Schema
-from holdfast.postgres.statement import Statement
+from holdfast.postgres.statement import Statement, StatementFile
 from holdfast.storage.arrays import number_array, text_array
+from holdfast.storage.conflicts import Conflicts
 from holdfast.storage.statements import bunched, statement
 
 T = TypeVar("T")
 
-OnConflict = Literal["existing", "raise", "replace"]
-
 CHUNK = 1_000
 CHUNK_TEXT = 8 * 1024 * 1024
-_ROUNDS = 3
 _FIELDS: dict[int, tuple[Policy, dict[str, object]]] = {}
 _FIELDS_KEPT = 1_000
 _SEPARATOR = "\x1e"  # which JSON never holds: in it, control characters are escaped
@@ -33,6 +32,13 @@ class Enqueued(NamedTuple):
     is_new: bool = True
 
 
+class Burst(NamedTuple):
+    """A debounced job that has not begun, and since when it has been put off."""
+
+    job: int
+    since: datetime
+
+
 _new_tuple = tuple.__new__
 
 
@@ -41,36 +47,111 @@ def _enqueued(jobs: list[int]) -> list[Enqueued]:
     return [_new_tuple(Enqueued, (job, True)) for job in jobs]
 
 
-_ENQUEUE = bunched("enqueue", _enqueued)
-_ENQUEUE_ALIKE = bunched("enqueue_alike", _enqueued)
+class _Files(NamedTuple):
+    """Of batches of jobs: that are alike, that are not, and of which some have a unique key."""
+
+    alike: StatementFile[Enqueued]
+    any: StatementFile[Enqueued]
+    unique: StatementFile[Enqueued]
+
+
 _ENQUEUE_ONE = statement("enqueue_one", Enqueued)
-_ENQUEUE_UNIQUE = statement("enqueue_unique", Enqueued)
+_ENQUEUE_LIMITED = bunched("enqueue_limited", _enqueued)
+_ENQUEUES = _Files(
+    bunched("enqueue_alike", _enqueued, without=("joined_members",)),
+    bunched("enqueue", _enqueued, without=("joined_members",)),
+    statement("enqueue_unique", Enqueued, without=("joined_members",)),
+)
+_JOINS = _Files(
+    bunched("enqueue_alike", _enqueued),
+    bunched("enqueue", _enqueued),
+    statement("enqueue_unique", Enqueued),
+)
+_BURST = statement("burst", Burst, is_repeatable=True)
+_SUPERSEDE = statement("supersede", int, is_repeatable=True)
 _REPLACE = statement("replace", int)
 
 
+class Membership(NamedTuple):
+    """The group that jobs are members of, and their places in it."""
+
+    group: int
+    places: Sequence[int]
+
+
 def enqueue(
-    schema: Schema, jobs: Sequence[NewJob], *, notify: bool, now: datetime | None = None
+    schema: Schema,
+    jobs: Sequence[NewJob],
+    *,
+    notify: bool,
+    members: Membership | None = None,
+    taken_from: Mapping[int, datetime | None] | None = None,
+    now: datetime | None = None,
 ) -> Statement[Enqueued]:
-    """Write a batch; answers in its order. An active job with the same unique key stands for a new one."""
+    """Write a batch; answers in its order. An active job with the same unique key stands for a new one, but
+    for those in `taken_from`: from these, one for each new job and with the time since which it is put off,
+    the keys are taken over. `members`: as members of a group.
+    """
+    belonging: dict[str, object] = {"parent": None}
+    if members is None:
+        files = _ENQUEUES
+    else:
+        files = _JOINS
+        belonging = {"parent": members.group, "places": number_array(members.places)}
     if _are_alike(jobs):
         fields = _fields(jobs[0].policy)
-        if len(jobs) == 1:
+        if len(jobs) == 1 and members is None:
             return _ENQUEUE_ONE.with_params(schema, **fields, args=jobs[0].args, notify=notify, now=now)
-        return _ENQUEUE_ALIKE.with_params(schema, **fields, args=_joined(jobs), notify=notify, now=now)
+        return files.alike.with_params(
+            schema, **fields, args=_joined(jobs), **belonging, notify=notify, now=now
+        )
+    if members is None and _are_alike_but_for_keys(jobs):
+        return _enqueue_limited(schema, jobs, notify=notify, now=now)
     columns = job_columns(jobs)
-    if all(job.unique_key is None for job in jobs):
-        return _ENQUEUE.with_params(schema, **columns, notify=notify, now=now)
-    keys = text_array([job.unique_key for job in jobs])
-    return _ENQUEUE_UNIQUE.with_params(schema, **columns, keys=keys, notify=notify, now=now)
+    if all(job.unique_key is None and not job.limits for job in jobs):
+        return files.any.with_params(schema, **columns, **belonging, notify=notify, now=now)
+    keys = _unique_columns(jobs, taken_from)
+    return files.unique.with_params(schema, **columns, **keys, **belonging, notify=notify, now=now)
+
+
+def bursts(schema: Schema, jobs: Iterable[int]) -> Statement[Burst]:
+    """Since when these debounced jobs have been put off, if they have not begun."""
+    return _BURST.with_params(schema, jobs=number_array(jobs))
+
+
+def supersede(schema: Schema, jobs: Mapping[int, int]) -> Statement[int]:
+    """Remember that these jobs must not run again, with the newer ones that have their unique keys."""
+    return _SUPERSEDE.with_params(schema, jobs=number_array(jobs), by=number_array(jobs.values()))
+
+
+def _enqueue_limited(
+    schema: Schema, jobs: Sequence[NewJob], *, notify: bool, now: datetime | None
+) -> Statement[Enqueued]:
+    is_passing_two = len(jobs[0].limits) > 1
+    return _ENQUEUE_LIMITED.with_params(
+        schema,
+        **_fields(jobs[0].policy),
+        args=_joined(jobs),
+        limits=text_array([use.limit for use in jobs[0].limits]),
+        keys=text_array([job.limits[0].key for job in jobs]),
+        next_keys=text_array([job.limits[1].key for job in jobs]) if is_passing_two else None,
+        notify=notify,
+        now=now,
+    )
 
 
 def replace(
     schema: Schema, jobs: Sequence[tuple[int, NewJob]], *, notify: bool, now: datetime | None = None
 ) -> Statement[int]:
     """Give waiting jobs new contents; answers those that still waited."""
-    columns = job_columns([new for _, new in jobs])
+    news = [new for _, new in jobs]
     return _REPLACE.with_params(
-        schema, jobs=number_array(job for job, _ in jobs), **columns, notify=notify, now=now
+        schema,
+        jobs=number_array(job for job, _ in jobs),
+        **job_columns(news),
+        **_key_columns(news),
+        notify=notify,
+        now=now,
     )
 
 
@@ -80,21 +161,63 @@ def enqueue_many(
     *,
     on_conflict: OnConflict = "existing",
     notify: bool = True,
+    group: int | None = None,
     now: datetime | None = None,
 ) -> Conversation[list[Enqueued]]:
-    """Write any number of jobs, a chunk at a time: only one chunk is held besides what the caller holds.
+    """Write any number of jobs, a chunk at a time: only one chunk is held besides what the caller holds. If a
+    key is taken, `on_conflict` says what happens; for a debounced job, its debounce does. `group`: as the
+    members of this group, none of which is debounced.
 
     For all or nothing, hold it in a transaction.
     """
     answers: list[Enqueued] = []
     for chunk in _chunks(jobs):
-        rows = yield from ask(enqueue(schema, chunk, notify=notify, now=now))
+        writing = _Writing(schema, len(answers), group, notify=notify, now=now)
+        rows = yield from ask(writing.of(chunk))
+        conflicts = Conflicts(chunk, rows, writing)
         if on_conflict == "raise":
-            _refuse_duplicates(chunk, rows)
+            conflicts.refuse()
         if on_conflict == "replace":
-            rows = yield from _replace_existing(schema, chunk, rows, notify=notify, now=now)
+            yield from conflicts.replace_existing()
+        yield from conflicts.debounce()
         answers += rows
     return answers
+
+
+@dataclass(frozen=True, slots=True)
+class _Writing:
+    """How a chunk is written, of which the first job is number `first` of all."""
+
+    schema: Schema
+    first: int
+    group: int | None
+    notify: bool
+    now: datetime | None
+
+    def of(
+        self,
+        chunk: Sequence[NewJob],
+        numbers: Sequence[int] | None = None,
+        *,
+        taken_from: Mapping[int, datetime | None] | None = None,
+    ) -> Statement[Enqueued]:
+        """All of the chunk, or of it the jobs with these `numbers`."""
+        members = None
+        if self.group is not None:
+            places = [self.first + number for number in numbers or range(len(chunk))]
+            members = Membership(self.group, places)
+        return enqueue(
+            self.schema, chunk, notify=self.notify, members=members, taken_from=taken_from, now=self.now
+        )
+
+    def in_place_of(self, jobs: Sequence[tuple[int, NewJob]]) -> Statement[int]:
+        return replace(self.schema, jobs, notify=self.notify, now=self.now)
+
+    def bursts(self, jobs: Iterable[int]) -> Statement[Burst]:
+        return bursts(self.schema, jobs)
+
+    def superseding(self, jobs: Mapping[int, int]) -> Statement[int]:
+        return supersede(self.schema, jobs)
 
 
 def enqueue_chunks(
@@ -103,33 +226,6 @@ def enqueue_chunks(
     """Statements that together write any number of jobs, each made when it is asked for."""
     for chunk in _chunks(jobs):
         yield enqueue(schema, chunk, notify=notify, now=now)
-
-
-def _replace_existing(
-    schema: Schema, chunk: Sequence[NewJob], rows: list[Enqueued], *, notify: bool, now: datetime | None
-) -> Conversation[list[Enqueued]]:
-    """Replace what still waits. A holder that ended meanwhile has left its key, so the rest is enqueued
-    again; one that runs counts as existing.
-    """
-    for _ in range(_ROUNDS):
-        existing = {row.job: place for place, row in enumerate(rows) if not row.is_new}
-        if not existing:
-            break
-        pairs = [(job, chunk[place]) for job, place in sorted(existing.items())]
-        replaced = set((yield from ask(replace(schema, pairs, notify=notify, now=now))))
-        left = [place for place, row in enumerate(rows) if not row.is_new and row.job not in replaced]
-        if not left:
-            break
-        again = yield from ask(enqueue(schema, [chunk[place] for place in left], notify=notify, now=now))
-        for place, row in zip(left, again, strict=True):
-            rows[place] = row
-    return rows
-
-
-def _refuse_duplicates(chunk: Sequence[NewJob], rows: list[Enqueued]) -> None:
-    for new, row in zip(chunk, rows, strict=True):
-        if not row.is_new:
-            raise DuplicateJob(key=new.unique_key or "", queue=new.policy.queue, job=row.job)
 
 
 def _chunks(jobs: Iterable[NewJob]) -> Iterator[list[NewJob]]:
@@ -188,6 +284,26 @@ def job_columns(jobs: Sequence[NewJob]) -> dict[str, object]:
         # Arrays inside an array of text: arrays of arrays must be rectangular, and tags are not.
         "tags": _unless_empty([text_array(policy.tags) for policy in policies]),
         "origins": _unless_empty([policy.origin for policy in policies]),
+        **_limit_columns(jobs),
+    }
+
+
+def _unique_columns(
+    jobs: Sequence[NewJob], taken_from: Mapping[int, datetime | None] | None
+) -> dict[str, object]:
+    return {
+        **_key_columns(jobs),
+        "unique_fors": _unless_empty([job.unique_for for job in jobs]),
+        "taken_from": number_array(taken_from) if taken_from else None,
+        "sinces": list(taken_from.values()) if taken_from else None,
+    }
+
+
+def _key_columns(jobs: Sequence[NewJob]) -> dict[str, object]:
+    return {
+        "keys": text_array([job.unique_key for job in jobs]),
+        "debounces": _unless_empty([job.debounce for job in jobs]),
+        "max_waits": _unless_empty([job.max_wait for job in jobs]),
     }
 
 
@@ -196,6 +312,35 @@ def _are_alike(jobs: Sequence[NewJob]) -> bool:
     if len(jobs) == 1:
         return jobs[0].is_plain
     return bool(jobs) and all(job.policy is jobs[0].policy and job.is_plain for job in jobs)
+
+
+def _are_alike_but_for_keys(jobs: Sequence[NewJob]) -> bool:
+    """Whether they have the same limits, and differ otherwise only in their args."""
+    if not jobs or not jobs[0].limits:
+        return False
+    policy, names = jobs[0].policy, [use.limit for use in jobs[0].limits]
+    return all(
+        job.policy is policy
+        and (job.unique_key or job.delay or job.run_at or job.deadline_at or job.deadline_in) is None
+        and [use.limit for use in job.limits if use.cost == 1] == names
+        for job in jobs
+    )
+
+
+def _limit_columns(jobs: Sequence[NewJob]) -> dict[str, object]:
+    """One element for each job, as the text of an array; None as a whole if none of them has limits."""
+    if not any(job.limits for job in jobs):
+        return {"limits": None, "limit_keys": None, "limit_costs": None}
+    return {
+        "limits": [text_array([use.limit for use in job.limits]) for job in jobs],
+        "limit_keys": [text_array([use.key for use in job.limits]) for job in jobs],
+        "limit_costs": [
+            number_array([use.cost for use in job.limits])
+            if any(use.cost != 1 for use in job.limits)
+            else None
+            for job in jobs
+        ],
+    }
 
 
 def _joined(jobs: Sequence[NewJob]) -> str:

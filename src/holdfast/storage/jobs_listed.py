@@ -1,9 +1,10 @@
 """Lists of jobs for operators: a filter becomes one bounded statement."""
 
+import re
 from datetime import datetime, timedelta
 from typing import Any, Literal, NamedTuple, assert_never, get_args
 
-from holdfast.domain.job import check_limit
+from holdfast.domain.job import check_ids, check_limit
 from holdfast.domain.job_filter import FilterState, JobFilter, NumberBound, TimeBound
 from holdfast.domain.states import JobState
 from holdfast.postgres.schema import Schema
@@ -16,6 +17,7 @@ PROBED = 5_000
 """The same, when it must ask of each in which table it is, which takes ten times as long."""
 ARGS_SHOWN = 2_000
 """Arguments of more bytes are left out of a list."""
+_ALL_ARGS = 2**31 - 1
 
 Source = Literal[
     "latest",
@@ -27,7 +29,9 @@ Source = Literal[
     "stopped",
     "running",
     "ready",
+    "gated",
     "children",
+    "members",
     "fired",
     "group",
 ]
@@ -61,24 +65,68 @@ class ListedJob(NamedTuple):
     error_message: str | None
     error_code: str | None
     flag: str | None
+    limit_name: str | None
+    limit_key: str | None
     scanned: int
     last: int | None
     now: datetime
 
 
+class JobDetailRow(NamedTuple):
+    """What a list shows of a job, and what its own rows tell beyond that."""
+
+    listed: ListedJob
+    unique_key: str | None
+    backoff: str | None
+    timeout: timedelta | None
+    keep: timedelta | None
+    on_lost: str | None
+    origin: str | None
+    progress: str | None
+    has_steps: bool
+    groups: list[int]
+    unique_until: datetime | None
+    debounced_since: datetime | None
+    debounced_until: datetime | None
+
+    @property
+    def args(self) -> str:
+        """All of them: their length is not limited here."""
+        return self.listed.args or "{}"
+
+
+class _DetailReader:
+    """Reads the columns of a list, and behind them the others."""
+
+    _fields = (*ListedJob._fields, *JobDetailRow._fields[1:])
+
+    def __call__(self, *columns: Any) -> JobDetailRow:
+        size = len(ListedJob._fields)
+        return JobDetailRow(ListedJob(*columns[:size]), *columns[size:])
+
+
+_DETAIL = statement("job_detail", _DetailReader(), is_repeatable=True)
 _LISTS: dict[Source, StatementFile[ListedJob]] = {
     source: statement(f"jobs_list_{source}", ListedJob, is_repeatable=True) for source in get_args(Source)
 }
 # Which field of a filter names the jobs, the narrowest first.
-_BY_KEY: dict[str, Source] = {"ids": "ids", "flows": "children", "schedules": "fired", "failures": "group"}
+_BY_KEY: dict[str, Source] = {
+    "ids": "ids",
+    "flows": "children",
+    "groups": "members",
+    "schedules": "fired",
+    "failures": "group",
+}
 # Which fields of a filter a source answers by itself: what it finds matches them.
 _ANSWERED: dict[Source, frozenset[str]] = {
     "latest": frozenset(),
     "ids": frozenset({"ids"}),
     "children": frozenset({"flows"}),
+    "members": frozenset({"groups"}),
     "fired": frozenset({"schedules"}),
     "group": frozenset({"failures"}),
     "ready": frozenset({"states", "queues"}),
+    "gated": frozenset({"states", "queues"}),
     "running": frozenset({"states", "workers"}),
     "waiting": frozenset({"states"}),
     "failed": frozenset({"states"}),
@@ -115,6 +163,14 @@ def list_jobs(
     )
 
 
+def job_detail(schema: Schema, job: int, *, now: datetime | None = None) -> Statement[JobDetailRow]:
+    """One job in full; no row when there is no such job any more."""
+    check_ids([job])
+    return _DETAIL.with_params(
+        schema, job=job, limit=1, args_limit=_ALL_ARGS, now=now, **_params(JobFilter())
+    )
+
+
 def sources(job_filter: JobFilter) -> tuple[Source, ...]:
     """The narrowest ways to the jobs that a filter can match, one for each table that holds some of them."""
     for name, source in _BY_KEY.items():
@@ -129,7 +185,7 @@ def sources(job_filter: JobFilter) -> tuple[Source, ...]:
 
 def _source_of(state: FilterState) -> Source:
     match state:
-        case "ready" | "waiting" | "running" | "failed":
+        case "gated" | "ready" | "waiting" | "running" | "failed":
             return state
         case "scheduled" | "retrying":
             return "scheduled"
@@ -161,9 +217,11 @@ def _params(job_filter: JobFilter) -> dict[str, Any]:
         "tags": list(job_filter.tags) or None,
         "workers": list(job_filter.workers) or None,
         "flows": list(job_filter.flows) or None,
+        "groups": list(job_filter.groups) or None,
         "schedules": list(job_filter.schedules) or None,
         "failures": list(job_filter.failures) or None,
-        "errors": list(job_filter.errors) or None,
+        "error_patterns": [_pattern(text) for text in job_filter.errors] or None,
+        "is_error_ascii": all(text.isascii() for text in job_filter.errors),
         "paths": [_array(match.path) for match in job_filter.arguments] or None,
         "values": [match.value for match in job_filter.arguments] or None,
         "is_finished": bool(job_filter.finished),
@@ -172,6 +230,11 @@ def _params(job_filter: JobFilter) -> dict[str, Any]:
         **_moments("created", job_filter.created),
         **_moments("finished", job_filter.finished),
     }
+
+
+def _pattern(text: str) -> str:
+    """For LIKE: anything that holds the text."""
+    return "%" + re.sub(r"([\\%_])", r"\\\1", text) + "%"
 
 
 def _array(path: tuple[str, ...]) -> str:

@@ -1,14 +1,17 @@
 """What code has declared of each kind of job, stored by the workers that know it."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
 
 from holdfast.domain.backoff import from_json, to_json
 from holdfast.domain.job import Policy, check_limit, check_name
-from holdfast.domain.redaction import EVERYTHING, Redaction
+from holdfast.domain.limit_keys import KindLimit
+from holdfast.domain.limit_keys import from_json as limits_from_json
+from holdfast.domain.limit_keys import to_json as limits_to_json
+from holdfast.domain.redaction import Redaction, Redactions
 from holdfast.postgres.conversation import Conversation, ask
 from holdfast.postgres.schema import Schema
 from holdfast.postgres.statement import Statement
@@ -23,6 +26,14 @@ class DeclaredKind:
     style: str
     parameters: dict[str, Any]
     redaction: Redaction
+    limits: tuple[KindLimit, ...] = ()
+
+
+class StoredSecrets(NamedTuple):
+    """What is secret in a kind, by this and by every earlier declaration."""
+
+    name: str
+    secrets: list[str]
 
 
 class KindRow(NamedTuple):
@@ -42,6 +53,7 @@ class KindRow(NamedTuple):
     first_seen_at: datetime
     last_seen_at: datetime
     workers: int
+    stored_limits: str | None = None
 
     @property
     def policy(self) -> Policy:
@@ -62,16 +74,21 @@ class KindRow(NamedTuple):
     def redaction(self) -> Redaction:
         return Redaction.of(self.secrets)
 
+    @property
+    def limits(self) -> tuple[KindLimit, ...]:
+        return limits_from_json(self.stored_limits)
 
-_PUT = statement("kind_put", str, is_repeatable=True)
+
+_PUT = statement("kind_put", StoredSecrets, is_repeatable=True)
 _LIST = statement("kind_list", KindRow, is_repeatable=True)
 _FORGET = statement("kind_forget", str)
+_TAGS = statement("known_tags", str, is_repeatable=True)
 
 
 def put_kinds(
     schema: Schema, kinds: Sequence[DeclaredKind], *, version: str, now: datetime | None = None
-) -> Statement[str]:
-    """Store what a worker's code declares."""
+) -> Statement[StoredSecrets]:
+    """Store what a worker's code declares; answers what is secret in each kind by now."""
     ordered = sorted(kinds, key=lambda kind: kind.policy.kind)
     policies = [kind.policy for kind in ordered]
     return _PUT.with_params(
@@ -88,6 +105,7 @@ def put_kinds(
         secrets=[json.dumps(kind.redaction.written()) for kind in ordered],
         on_losts=[policy.on_lost for policy in policies],
         tags=[json.dumps(policy.tags) for policy in policies],
+        limits=[limits_to_json(kind.limits) for kind in ordered],
         version=version,
         now=now,
     )
@@ -107,22 +125,18 @@ def kinds(
     return _LIST.with_params(schema, names=given, after=after, limit=limit, now=now)
 
 
-def redactions(
-    schema: Schema, names: Iterable[str], declared: Mapping[str, Redaction]
-) -> Conversation[dict[str, Redaction]]:
+def redactions(schema: Schema, names: Iterable[str], declared: Redactions) -> Conversation[Redactions]:
     """What is secret in the arguments and results of these kinds, by what workers have stored and by what the
-    caller's own code has `declared`. Of a kind that neither knows, everything is.
+    caller's own code has `declared`.
     """
     wanted = sorted(set(names))
     rows = (yield from ask(kinds(schema, names=wanted, limit=len(wanted)))) if wanted else []
-    stored = {row.name: row.redaction for row in rows}
-    known = {name: [each[name] for each in (stored, declared) if name in each] for name in wanted}
-    return {
-        name: Redaction(tuple(dict.fromkeys(path for each in found for path in each.paths)))
-        if found
-        else EVERYTHING
-        for name, found in known.items()
-    }
+    return Redactions({row.name: row.redaction for row in rows}).with_all(declared, wanted)
+
+
+def known_tags(schema: Schema, *, searched: int = 10_000) -> Statement[str]:
+    """Tags of kinds and of the latest jobs."""
+    return _TAGS.with_params(schema, searched=searched)
 
 
 def forget_kind(schema: Schema, name: str) -> Statement[str]:

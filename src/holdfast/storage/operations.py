@@ -41,6 +41,7 @@ class OperationRow(NamedTuple):
     created_at: datetime
     advanced_at: datetime
     ended_at: datetime | None
+    now: datetime
 
 
 _START = statement("operation_start", int)
@@ -103,11 +104,16 @@ def stop(schema: Schema, operation: int, *, now: datetime | None = None) -> Stat
 
 
 def operations(
-    schema: Schema, *, operation: int | None = None, before: int | None = None, limit: int = 50
+    schema: Schema,
+    *,
+    operation: int | None = None,
+    before: int | None = None,
+    limit: int = 50,
+    now: datetime | None = None,
 ) -> Statement[OperationRow]:
     """A page, newest first, or the one that is named."""
     check_limit(limit)
-    return _LIST.with_params(schema, id=operation, before=before, limit=limit)
+    return _LIST.with_params(schema, id=operation, before=before, limit=limit, now=now)
 
 
 def prune_operations(schema: Schema, *, keep: timedelta, now: datetime | None = None) -> Statement[int]:

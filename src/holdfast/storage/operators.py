@@ -59,6 +59,8 @@ class QueueRow(NamedTuple):
     waiting: int
     running: int
     oldest_age: timedelta | None
+    oldest_wait: timedelta | None
+    pause_left: timedelta | None
 
 
 class QueueKnown(NamedTuple):
@@ -102,9 +104,14 @@ def cancel(
     answers = yield from until_found(jobs, cancelling, on_ended)
     busy = sorted(job for job, answer in answers.items() if answer == "busy")
     if busy:
-        lost = yield from ask(_PLACE_LOST.with_params(schema, jobs=busy, now=now))
+        lost = yield from ask(place_lost(schema, busy, now=now))
         answers |= yield from until_found(lost, cancelling, on_ended)
     return answers
+
+
+def place_lost(schema: Schema, jobs: Sequence[int], *, now: datetime | None = None) -> Statement[int]:
+    """Give jobs that are nowhere a place again, among those scheduled for a hundred years from now."""
+    return _PLACE_LOST.with_params(schema, jobs=list(jobs), now=now)
 
 
 def reprioritise(schema: Schema, jobs: Sequence[int], *, priority: int) -> Conversation[dict[int, str]]:

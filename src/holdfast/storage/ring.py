@@ -35,6 +35,7 @@ _TRUNCATES, _GATHERS, _PARKS = (
     {segment: file.filled(segment=str(segment)) for segment in SEGMENTS}
     for file in (_TRUNCATE, _GATHER, _PARK)
 )
+_PARK_GATED = _PARK.filled(segment="gated")
 
 
 def look_at_ring(schema: Schema, *, now: datetime | None = None) -> Statement[Ring]:
@@ -77,10 +78,22 @@ def gather(schema: Schema, *, segment: int, limit: int = LEFTOVERS) -> Statement
 
 
 def park(
-    schema: Schema, *, segment: int, limit: int = LEFTOVERS, now: datetime | None = None
+    schema: Schema,
+    *,
+    segment: int,
+    limit: int = LEFTOVERS,
+    is_only_limited: bool = False,
+    now: datetime | None = None,
 ) -> Statement[int]:
-    """Move what no worker can take out of the way. Repeat until the answer is short."""
-    return _PARKS[segment].with_params(schema, limit=limit, now=now)
+    """Move what no worker can take out of the way. Repeat until the answer is short. `is_only_limited`: only
+    jobs with limits, whose permits others may want.
+    """
+    return _PARKS[segment].with_params(schema, limit=limit, only_limited=is_only_limited, now=now)
+
+
+def park_gated(schema: Schema, *, limit: int = LEFTOVERS, now: datetime | None = None) -> Statement[int]:
+    """The same for jobs that wait at a gate."""
+    return _PARK_GATED.with_params(schema, limit=limit, only_limited=False, now=now)
 
 
 def unpark(schema: Schema, *, limit: int = LEFTOVERS, now: datetime | None = None) -> Statement[int]:

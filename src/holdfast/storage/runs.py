@@ -1,6 +1,6 @@
 """Runs: claimed, renewed by their worker's heartbeat, settled in batches behind a fence."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from operator import attrgetter
@@ -11,6 +11,7 @@ from holdfast.domain.light_value import LightValue
 from holdfast.domain.retention import Retention
 from holdfast.domain.ring import SEGMENTS, segments_without
 from holdfast.domain.states import RunOutcome
+from holdfast.domain.steering import Activity, AskedActivity
 from holdfast.domain.transition import (
     SUCCESS,
     CancelJob,
@@ -54,6 +55,10 @@ class ClaimRow(LightValue, frozen=True):
     origin: str | None = None
     picked: int | None = None
     is_plain: bool | None = None
+    waited: float | None = None
+    is_limited: bool | None = None
+    newer: int | None = None
+    """The job that has taken over its unique key."""
 
     @property
     def timeout_at(self) -> datetime:
@@ -69,8 +74,20 @@ class Look(NamedTuple):
     queues: list[str]
 
 
+class Gathered(NamedTuple):
+    """How many jobs of a kind are ready in a queue, and for how many seconds the oldest of them has been."""
+
+    ring_version: int
+    closed: int | None
+    kind: str
+    number: int
+    oldest: float
+
+
 class Heartbeat(NamedTuple):
-    """What a worker learns when it renews. Runs are numbers of `run`; unknown ones come with their jobs."""
+    """What a worker learns when it renews. Runs are numbers of `run`; unknown ones come with their jobs. The
+    last ones are what operators ask of it; `asked_slots` is a JSON object.
+    """
 
     is_alive: bool
     missing: list[int]
@@ -78,6 +95,11 @@ class Heartbeat(NamedTuple):
     unknown_jobs: list[int]
     unknown_runs: list[int]
     is_any_untold: bool = False
+    asked_activity: AskedActivity | None = None
+    asked_grace: timedelta | None = None
+    asked_by: str | None = None
+    asked_reason: str | None = None
+    asked_slots: str | None = None
 
 
 Answer = Literal["settled", "already", "moving", "lost"]
@@ -94,6 +116,15 @@ class Settled(NamedTuple):
     outcome: RunOutcome | None
 
 
+class SettledAndHandedOn(Settled):
+    """With what became of the permits of limited runs in the same statement. `woken`: queues that have got
+    jobs by it; `is_knocking`: the leader has to look at a gate.
+    """
+
+    woken: Sequence[str] = ()
+    is_knocking: bool = False
+
+
 class Settlement(LightValue, frozen=True):
     """One run and what is to happen to its job."""
 
@@ -101,6 +132,11 @@ class Settlement(LightValue, frozen=True):
     job: int
     run: int
     transition: Transition
+
+    @property
+    def is_spared(self) -> bool:
+        """Whether its failure is not one that the breakers of its limits count."""
+        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,9 +158,37 @@ class Saving:
 _new_tuple = tuple.__new__
 
 
-def _completed(jobs: list[int], runs: list[int], answer: Answer, outcome: RunOutcome | None) -> list[Settled]:
+def _completed(  # noqa: PLR0917  # called with the columns of a row
+    jobs: list[int],
+    runs: list[int],
+    answer: Answer,
+    outcome: RunOutcome | None,
+    woken: Sequence[str] = (),
+    is_knocking: bool = False,  # noqa: FBT001, FBT002  # a column
+) -> list[Settled]:
     # As Settled(…) does, in a third of its time: they come in thousands.
-    return [_new_tuple(Settled, (job, run, answer, outcome)) for job, run in zip(jobs, runs, strict=True)]
+    settled = [_new_tuple(Settled, (job, run, answer, outcome)) for job, run in zip(jobs, runs, strict=True)]
+    if woken or is_knocking:
+        settled[0] = _and_handed_on(settled[0], woken, is_knocking)
+    return settled
+
+
+def _settled(  # noqa: PLR0917  # called with the columns of a row
+    job: int,
+    run: int,
+    answer: Answer,
+    outcome: RunOutcome | None,
+    woken: Sequence[str],
+    is_knocking: bool,  # noqa: FBT001  # a column
+) -> Settled:
+    settled = Settled(job, run, answer, outcome)
+    return _and_handed_on(settled, woken, is_knocking) if woken or is_knocking else settled
+
+
+def _and_handed_on(settled: Settled, woken: Sequence[str], is_knocking: bool) -> Settled:  # noqa: FBT001
+    more = SettledAndHandedOn(*settled)
+    more.woken, more.is_knocking = woken, is_knocking
+    return more
 
 
 _CLAIM = statement("claim", ClaimRow)
@@ -144,10 +208,21 @@ _LOOK_AT = {
     closed: _LOOK.filled(segments=", ".join(map(str, segments_without(closed))))
     for closed in (None, *SEGMENTS)
 }
+_GATHERED = statement("gathered", Gathered, is_repeatable=True)
+_GATHERED_IN = {
+    closed: _GATHERED.filled(segments=", ".join(map(str, segments_without(closed))))
+    for closed in (None, *SEGMENTS)
+}
 _RENEW = statement("renew", Heartbeat, is_repeatable=True)
-_SETTLE_AND_NOTICE = statement("settle", Settled, is_repeatable=True)
-_SETTLE = statement("settle", Settled, is_repeatable=True, without="noticed")
-_COMPLETE = bunched("complete", _completed, is_repeatable=True)
+_SETTLE_AND_NOTICE = statement("settle", _settled, is_repeatable=True)
+_SETTLE = statement("settle", _settled, is_repeatable=True, without=("noticed",))
+_COMPLETE_LIMITED = bunched("complete", _completed, is_repeatable=True)
+_COMPLETE = bunched(
+    "complete",
+    _completed,
+    is_repeatable=True,
+    without=("limits_of_plain", "limits_of_ended", "limits_of_job", "handed_on", "handed_on_answer"),
+)
 _SAVE = statement("save", int, is_repeatable=True)
 _POSTPONE = statement("lease_postpone", int, is_repeatable=True)
 
@@ -196,11 +271,45 @@ def look(
     )
 
 
+def gathered(
+    schema: Schema,
+    *,
+    queue: str,
+    most: Mapping[str, int],
+    window: int | None = None,
+    closed: int | None = None,
+    now: datetime | None = None,
+) -> Statement[Gathered]:
+    """Ask how many jobs of each of these kinds are ready, up to the number beside it; with a window, only
+    among so many jobs at the front of the queue.
+    """
+    return _GATHERED_IN.get(closed, _GATHERED_IN[None]).with_params(
+        schema, queue=queue, kinds=list(most), most=list(most.values()), window=window, now=now
+    )
+
+
 def renew(
-    schema: Schema, *, worker: int, lease: timedelta, runs: Sequence[int], now: datetime | None = None
+    schema: Schema,
+    *,
+    worker: int,
+    lease: timedelta,
+    runs: Sequence[int],
+    activity: Activity | None = None,
+    queue_slots: Sequence[int] | None = None,
+    now: datetime | None = None,
 ) -> Statement[Heartbeat]:
-    """Beat once for all runs, and compare them with the database's."""
-    return _RENEW.with_params(schema, worker=worker, lease=lease_length(lease), runs=list(runs), now=now)
+    """Beat once for all runs, and compare them with the database's. Says what the worker does, and how many
+    slots it has for each of its queues; None: as it said before.
+    """
+    return _RENEW.with_params(
+        schema,
+        worker=worker,
+        lease=lease_length(lease),
+        runs=list(runs),
+        activity=activity,
+        queue_slots=None if queue_slots is None else list(queue_slots),
+        now=now,
+    )
 
 
 def settle(
@@ -209,10 +318,14 @@ def settle(
     *,
     retention: Retention,
     is_noticed: bool = False,
+    is_limited: bool = True,
+    from_front: bool = True,
     now: datetime | None = None,
 ) -> Statement[Settled]:
     """End runs as decided; of a run that is named twice the first counts. Sent again after a lost reply, it
     answers `already`. `is_noticed`: no attempt here calls their hooks, so that notices are left for these.
+    `is_limited`: some of the jobs may have limits. `from_front`: look for those who get their permits from
+    the front of the gate, not only behind the jobs that have ended.
     """
     settlements = _in_order(settlements)
     runs = {
@@ -227,6 +340,8 @@ def settle(
     )
     said = {"results": text_array(results), "flags": text_array(flags)}
     if not any(outcomes):
+        if is_limited:
+            return _COMPLETE_LIMITED.with_params(schema, **runs, **said, front=from_front)
         return _COMPLETE.with_params(schema, **runs, **said)
     return (_SETTLE_AND_NOTICE if is_noticed else _SETTLE).with_params(
         schema,
@@ -238,7 +353,14 @@ def settle(
         fingerprints=text_array(fingerprints),
         keep_dead=retention.dead,
         keep_other=retention.other,
+        front=from_front,
+        spared=_spared(settlements),
     )
+
+
+def _spared(settlements: Sequence[Settlement]) -> str | None:
+    runs = [settlement.run for settlement in settlements if settlement.is_spared]
+    return number_array(runs) if runs else None
 
 
 def settle_surely(
@@ -247,17 +369,31 @@ def settle_surely(
     *,
     retention: Retention,
     is_noticed: bool = False,
+    is_limited: bool = True,
+    from_front: bool = True,
     now: datetime | None = None,
 ) -> Conversation[list[Settled]]:
     """Settle, and ask again about runs that ended while we waited for them: an earlier sending of
     the same settle, or a rescue. The second answer is never `moving`, since by then they have ended.
     """
-    answers = yield from ask(settle(schema, settlements, retention=retention, is_noticed=is_noticed, now=now))
+
+    def asked(left: Sequence[Settlement]) -> Statement[Settled]:
+        return settle(
+            schema,
+            left,
+            retention=retention,
+            is_noticed=is_noticed,
+            is_limited=is_limited,
+            from_front=from_front,
+            now=now,
+        )
+
+    answers = yield from ask(asked(settlements))
     moving = {answer.run for answer in answers if answer.answer == "moving"}
     if not moving:
         return answers
     left = [settlement for settlement in settlements if settlement.run in moving]
-    again = yield from ask(settle(schema, left, retention=retention, is_noticed=is_noticed, now=now))
+    again = yield from ask(asked(left))
     return [answer for answer in answers if answer.run not in moving] + again
 
 

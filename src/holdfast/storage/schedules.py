@@ -169,10 +169,12 @@ def put_whole(
     is_declared: bool,
     now: datetime | None = None,
 ) -> Conversation[Put]:
-    """Write one with its scopes. Hold it in a transaction: between the two it would have none."""
+    """Write one with its scopes; answers whether one of both changed. Hold it in a transaction: between the
+    two it would have none.
+    """
     done = yield from put(schema, new, is_declared=is_declared, now=now)
-    yield from ask(set_scopes(schema, new.name, scopes, now=now))
-    return done
+    changes = yield from ask(set_scopes(schema, new.name, scopes, now=now))
+    return Put(done.is_new, is_changed=done.is_changed or any(any(each) for each in changes))
 
 
 def set_scopes(

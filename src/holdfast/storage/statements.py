@@ -8,7 +8,7 @@ that the part asks for; another word, or a part that is not there, fails when th
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import cache
 from importlib.resources import files
@@ -34,36 +34,49 @@ _FILLED_LATER = {"schema", "schema_name", *_EVERYWHERE}
 
 
 def statement(
-    name: str, decode: Callable[..., T], *, is_repeatable: bool = False, without: str | None = None
+    name: str, decode: Callable[..., T], *, is_repeatable: bool = False, without: Collection[str] = ()
 ) -> StatementFile[T]:
     """Read a statement. `is_repeatable`: sent again after a lost reply, it has the effect of once.
 
-    `without`: a part that this variant of the statement leaves out.
+    `without`: parts that this variant of the statement leaves out.
     """
     return _known(StatementFile.read(FOLDER, name, decode, is_repeatable=is_repeatable), without)
 
 
-def bunched(name: str, decode: Callable[..., list[T]], *, is_repeatable: bool = False) -> StatementFile[T]:
+def bunched(
+    name: str,
+    decode: Callable[..., list[T]],
+    *,
+    is_repeatable: bool = False,
+    without: Collection[str] = (),
+) -> StatementFile[T]:
     """The same for one whose rows hold several results each: what comes in thousands comes in arrays."""
-    return _known(StatementFile.read_bunched(FOLDER, name, decode, is_repeatable=is_repeatable), None)
+    return _known(StatementFile.read_bunched(FOLDER, name, decode, is_repeatable=is_repeatable), without)
 
 
-def with_parts(source: str, *, without: str | None = None) -> str:
-    """The text with its parts, and with theirs. ValueError if it does not name the one to leave out."""
-    if without is not None and without not in {match["name"] for match in PART.finditer(source)}:
-        raise ValueError(f"there is no part {without} to leave out")
+def with_parts(source: str, *, without: Collection[str] = ()) -> str:
+    """The text with its parts, and with theirs. ValueError if none of them names one to be left out."""
+    left_out: set[str] = set()
+    text = _with_parts(source, without, left_out)
+    if missing := set(without) - left_out:
+        raise ValueError(f"there is no part {', '.join(sorted(missing))} to leave out")
+    return text
 
+
+def _with_parts(source: str, without: Collection[str], left_out: set[str]) -> str:
     def text_of(match: re.Match[str]) -> str:
-        if match["name"] == without:
+        if match["name"] in without:
+            left_out.add(match["name"])
             return ""
-        return _part(match["name"], dict(word.split("=", 1) for word in match["words"].split()))
+        words = dict(word.split("=", 1) for word in match["words"].split())
+        return _with_parts(_part(match["name"], words), without, left_out)
 
     return PART.sub(text_of, source)
 
 
-def _known(read: StatementFile[T], without: str | None) -> StatementFile[T]:
+def _known(read: StatementFile[T], without: Collection[str]) -> StatementFile[T]:
     whole = replace(read, source=with_parts(read.source, without=without)).filled(**_EVERYWHERE)
-    if without is None:
+    if not without:
         KNOWN[read.name] = whole
     return whole
 
@@ -75,7 +88,7 @@ def _part(name: str, words: dict[str, str]) -> str:
         raise ValueError(f"sql_parts/{name}.sql takes {sorted(asked_for)}, and was given {sorted(words)}")
     for word, text in words.items():
         body = body.replace(f"{{{word}}}", text)
-    return with_parts(body)
+    return body
 
 
 @cache

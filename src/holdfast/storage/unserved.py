@@ -9,13 +9,16 @@ from holdfast.storage.statements import statement
 
 
 class Unserved(NamedTuple):
-    """A queue and kind with waiting jobs, or a schedule that fires jobs of a kind, that no worker serves."""
+    """A queue and kind with waiting jobs, or a schedule that fires jobs of a kind, that no worker serves.
+    `is_quiet`: a worker that is quiet or stopping could.
+    """
 
     schedule: str | None
     queue: str | None
     kind: str
     is_queue_served: bool
     is_kind_known: bool
+    is_quiet: bool
 
 
 class KnownNames(NamedTuple):
@@ -24,13 +27,16 @@ class KnownNames(NamedTuple):
 
 
 class Coverage(NamedTuple):
-    """Which live workers could run a job; `queues` and `kinds` are all that live workers serve."""
+    """Which live workers could run a job; `queues` and `kinds` are all that live workers serve. `is_quiet`:
+    one could that is quiet or stopping.
+    """
 
     is_any_worker_alive: bool
     is_queue_served: bool
     is_kind_known: bool
     is_served: bool
     is_paused: bool
+    is_quiet: bool
     queues: list[str]
     kinds: list[str]
 

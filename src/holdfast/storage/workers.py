@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from holdfast.domain.duration import LONGEST
 from holdfast.domain.job import check_limit, is_whole
+from holdfast.domain.steering import Activity, AskedActivity
 from holdfast.errors import InvalidInput
 from holdfast.postgres.conversation import Conversation, ask
 from holdfast.postgres.schema import Schema
@@ -35,6 +36,8 @@ class WorkerRow(NamedTuple):
     queues: list[str]
     kinds: list[str]
     slots: int
+    queue_slots: list[int] | None
+    activity: Activity | None
     started_at: datetime
     beat_at: datetime
     expires_at: datetime
@@ -46,6 +49,12 @@ class WorkerRow(NamedTuple):
     attempts: list[int]
     since: list[datetime]
     are_cancelling: list[bool]
+    asked_activity: AskedActivity | None
+    asked_at: datetime | None
+    asked_by: str | None
+    asked_reason: str | None
+    asked_grace: timedelta | None
+    asked_slots: str
     now: datetime
 
 
@@ -77,11 +86,13 @@ def register(
     slots: int,
     queue_slots: Sequence[int] | None = None,
     hears: Mapping[str, Sequence[str]] | None = None,
+    activity: Activity | None = "working",
+    previous: int | None = None,
     lease: timedelta = LEASE,
     now: datetime | None = None,
 ) -> Statement[int]:
     """Begin to be a worker; answers its id. `queue_slots` has a number for each queue. `hears` are the kinds
-    that have a hook for each outcome.
+    that have a hook for each outcome. `previous` is the id under which it worked before it was lost.
     """
     return _REGISTER.with_params(
         schema,
@@ -95,6 +106,8 @@ def register(
         else json.dumps({outcome: list(those) for outcome, those in hears.items()}),
         slots=slots,
         queue_slots=None if queue_slots is None else list(queue_slots),
+        activity=activity,
+        previous=previous,
         lease=lease_length(lease),
         now=now,
     )

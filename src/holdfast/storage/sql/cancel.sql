@@ -19,13 +19,13 @@ with clock as materialized (
      select ctid as place from {schema}.lease where worker = w.id and job = a.job for update skip locked) l
 ), out_of_ready as (
   delete from {schema}.ready r using in_ready i where r.segment = i.segment and r.ctid = i.place
-  returning r.job, r.attempt
+  returning r.job, r.attempt, r.segment, r.limit_name, null::text[] as holds
 ), out_of_scheduled as (
   delete from {schema}.scheduled s using in_scheduled i where s.ctid = i.place
-  returning s.job, s.attempt
+  returning s.job, s.attempt, null::smallint as segment, null::text as limit_name, s.holds
 ), out_of_waiting as (
   delete from {schema}.waiting w using in_waiting i where w.ctid = i.place
-  returning w.job, 0::smallint as attempt
+  returning w.job, 0::smallint as attempt, null::smallint as segment, null::text as limit_name, w.holds
 ), unawaited as (
   delete from {schema}.wait where job = any(array(select job from out_of_waiting))
 ), requested as (
@@ -36,10 +36,10 @@ with clock as materialized (
    where l.ctid = i.place
   returning l.job, l.worker
 ), stopped as materialized (
-  select nextval('{schema}.run') as run, t.job, t.attempt, j.kind, j.queue, j.keep, j.parent, j.unique_key
-    from (select job, attempt from out_of_ready union all select job, attempt from out_of_scheduled
-          union all select job, attempt from out_of_waiting) t
-   cross join lateral (select kind, queue, keep, parent, unique_key from {schema}.job where id = t.job offset 0) j
+  select nextval('{schema}.run') as run, t.job, t.attempt, j.kind, j.queue, j.keep, j.parent, j.unique_key,
+         j.limits, j.limit_keys, 0 as kept, {part held_permits place=t limits=j.limits} as held
+    from (select * from out_of_ready union all select * from out_of_scheduled union all select * from out_of_waiting) t
+   cross join lateral (select kind, queue, keep, parent, unique_key, limits, limit_keys from {schema}.job where id = t.job offset 0) j
    where not exists (
            select from {schema}.ledger f where f.job = t.job and f.is_final::int = 1
               and f.outcome in ({final_outcomes}) offset 0)

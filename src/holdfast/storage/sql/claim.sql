@@ -7,6 +7,7 @@
 -- Locks ready rows in (priority, job) order and skips locked ones; leans on the primary key of ready, whose
 -- segments are named as literals so that the one being truncated is neither read nor locked. Each of them gets
 -- a delete of its own (taken_0 …): rows of one partition go by their places in two thirds of the time.
+-- A job whose unique key a newer one has taken over is told so, unless it is a flow that has begun: its worker ends it.
 -- Rows of jobs that are gone, or that have ended, are swept. Attempts are clamped, as are timeouts: a row damaged by
 -- hand fails no claim.
 -- Always answers with the ring's version and its closed segment, with no job when nothing may run now; and with how many
@@ -55,7 +56,10 @@ with me as materialized (
          (select ready_ats from listed)[width_bucket(id, (select jobs from listed))] as ready_at,
          clock.now as started_at, greatest(least(clock.now + coalesce(timeout, %(timeout)s::interval), deadline_at), clock.now) as timeout_at,
          kind, args, priority, max_attempts, backoff, created_at, deadline_at, tags, origin,
-         unique_key is null and keep is null and parent is null as is_plain
+         unique_key is null and keep is null and parent is null and limits is null as is_plain, limits is not null as is_limited,
+         case when unique_key is not null
+              then (select s.by from {schema}.superseded s
+                     where s.job = job.id and not exists (select from {schema}.checkpoint c where c.job = job.id offset 0)) end as newer
     from clock, {schema}.job
    where id = any((select jobs from listed)::bigint[]) and id <> all(array(select job from over))
 ), leased as (
@@ -67,7 +71,9 @@ select ring.version, case when ring.closed_until > clock.now then ring.closed en
        b.started_at, date_part('epoch', b.timeout_at - b.started_at) as lasting, b.created_at, b.deadline_at, b.tags,
        case when (select is_any from states)
             then (select s.state::text from {schema}.saved s where s.job = b.job) end as state,
-       b.origin::text, cardinality((select jobs from listed)) as picked, b.is_plain
+       b.origin::text, cardinality((select jobs from listed)) as picked, b.is_plain,
+       date_part('epoch', b.started_at - least(greatest(b.ready_at, timestamptz '1900-01-01 00:00:00Z'), b.started_at)) as waited, b.is_limited,
+       b.newer
   from clock, (select version, closed, closed_until from {schema}.ring order by version desc limit 1) ring
   left join begun b on true
  order by b.priority, b.job

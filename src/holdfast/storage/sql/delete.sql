@@ -1,5 +1,6 @@
 -- Delete jobs with all that is known of them: those that have ended, and with %(with_waiting)s those that wait for their turn. One that
--- runs or is a flow that waits has to be cancelled first; one that a flow waits for is left, or that flow would wait for ever.
+-- runs or is a flow that waits has to be cancelled first; one that a flow waits for is left, or that flow would wait for ever, and so is
+-- a member of an open group.
 -- Never waits: skips locked ready, scheduled, ledger and dead rows, as prune does, and jobs whose unique key another transaction has
 -- locked.
 -- Answers for each job: deleted, awaited, active (it waits for its turn), running, waiting, unknown, or moving (ask again in a new
@@ -8,6 +9,10 @@ with asked as materialized (
   select distinct a.job
     from unnest(%(jobs)s::bigint[]) as a (job)
    where not exists (select from {schema}.checkpoint c where c.child = a.job and not c.is_done)
+     and not exists (
+           select from {schema}.group_member m
+            cross join lateral (select from {schema}.job_group where id = m.job_group and ended_at is null offset 0) g
+            where m.job = a.job offset 0)
    order by a.job
 ), {part in_ready_and_scheduled}, buried as materialized (
   select d.job
@@ -26,13 +31,13 @@ with asked as materialized (
   select d.job from dead d
    where not exists (select from {schema}.ledger f where f.job = d.job and f.is_final::int = 1 offset 0)
 ), waits as materialized (
-  select o.job, r.segment, r.place as in_ready, null::tid as in_scheduled
+  select o.job, r.segment, r.place as in_ready, null::tid as in_scheduled, o.limit_name, null::text[] as holds
     from in_ready r
-   cross join lateral (select job from {schema}.ready where segment = r.segment and ctid = r.place offset 0) o
+   cross join lateral (select job, limit_name from {schema}.ready where segment = r.segment and ctid = r.place offset 0) o
   union all
-  select o.job, null, null, s.place
+  select o.job, null, null, s.place, null, o.holds
     from in_scheduled s
-   cross join lateral (select job from {schema}.scheduled where ctid = s.place offset 0) o
+   cross join lateral (select job, holds from {schema}.scheduled where ctid = s.place offset 0) o
 ), found as materialized (
   select job from ended where job in (select job from dead) or job not in (select job from buried)
   union
@@ -44,14 +49,17 @@ with asked as materialized (
   select job from found f
    where job in (select job from keys) or not exists (select from {schema}.unique_key k where k.job = f.job offset 0)
 ), leaving as materialized (
-  select segment, in_ready, in_scheduled from waits where job in (select job from old)
-), out_of_ready as (
+  select w.segment, w.in_ready, w.in_scheduled, j.limits, j.limit_keys, 0 as kept, {part held_permits place=w limits=j.limits} as held
+    from waits w
+    left join lateral (select limits, limit_keys from {schema}.job where id = w.job offset 0) j on true
+   where w.job in (select job from old)
+), {part given_back of=leaving}, out_of_ready as (
   delete from {schema}.ready r using leaving i where r.segment = i.segment and r.ctid = i.in_ready
 ), out_of_scheduled as (
   delete from {schema}.scheduled s using leaving i where s.ctid = i.in_scheduled
 ), out_of_dead as (
   delete from {schema}.dead where job = any(array(select job from old))
-), {part deleted_for_good}
+), {part deleted_for_good keys=old}
 select a.job,
        case when o.job is not null then 'deleted'
             when k.job is null then 'awaited'

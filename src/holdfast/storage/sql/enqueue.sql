@@ -3,6 +3,7 @@
 -- in two thirds of the time of a JSON array. Args and arrays have one element per job; an array is NULL if no job has a
 -- value for it.
 -- Due now goes to ready, in the ring's current segment; later goes to scheduled. Locks nothing of others'.
+-- %(parent)s is the group that they are members of; with the part joined_members they take their places in it.
 -- With %(notify)s each queue that got a ready job is notified once, and the leader of the earliest due time.
 with clock as materialized (
   select coalesce(%(now)s::timestamptz, statement_timestamp()) as now
@@ -17,13 +18,13 @@ with clock as materialized (
     ) as i (args, template, delay, run_at, deadline_at, deadline_in)
 ), written as (
   insert into {schema}.job (id, created_at, deadline_at, priority, max_attempts, kind, queue, args, backoff, timeout,
-                            keep, on_lost, tags, origin)
+                            keep, on_lost, tags, origin, parent)
   select i.id, clock.now, i.deadline_at,
          (%(priorities)s::smallint[])[i.template], (%(max_attempts)s::smallint[])[i.template],
          (%(kinds)s::text[])[i.template], (%(queues)s::text[])[i.template], i.args,
          (%(backoffs)s::text[])[i.template]::jsonb, (%(timeouts)s::interval[])[i.template],
          (%(keeps)s::interval[])[i.template], (%(on_losts)s::text[])[i.template],
-         (%(tags)s::text[])[i.template]::text[], (%(origins)s::text[])[i.template]::jsonb
+         (%(tags)s::text[])[i.template]::text[], (%(origins)s::text[])[i.template]::jsonb, %(parent)s::bigint
     from input i, clock
 ), {part placed_from_input}, later as (
   insert into {schema}.scheduled (job, run_at, deadline_at, attempt)
@@ -42,4 +43,5 @@ with clock as materialized (
     from (select min(i.run_at) as due from input i, clock where %(notify)s::boolean and i.run_at > clock.now) d
    where due is not null
 )
+{part joined_members jobs=input job=id}
 select array_agg(id) as jobs from input, (select count(*) from told) as everyone

@@ -1,30 +1,12 @@
 -- A page of the groups of failures that were seen since %(since)s ago, the one that failed most often since then first, of %(kind)s and
 -- %(queue)s if they are given. Compares the %(window)s groups that were seen last, by failure_group_last_seen_at, and reads the counts of
--- each, so the cost is bounded. The page begins behind the group %(before_fingerprint)s with %(before_runs)s failures. Locks nothing.
--- Always answers a row: without a fingerprint when none matches.
+-- each, so the cost is bounded. sql_parts/failure_page.sql makes the page. Locks nothing.
 with clock as materialized (
   select coalesce(%(now)s::timestamptz, statement_timestamp()) as now
 ), scanned as materialized (
-  select fingerprint, first_seen_at, last_seen_at, job, run, kind, queue, code, type, message, frame
+  select fingerprint, first_seen_at, last_seen_at, job, run, kind, queue, code, type, message, frame, false as is_shown_without_runs
     from {schema}.failure_group
    where last_seen_at >= (select now from clock) - %(since)s::interval
    order by last_seen_at desc, fingerprint desc
    limit %(window)s::int
-), page as materialized (
-  select g.fingerprint, g.first_seen_at, g.last_seen_at, g.job, g.run, g.kind, g.queue, g.code, g.type, g.message, g.frame,
-         c.last_hour, c.last_day, c.last_week, c.runs, c.kinds, c.queues
-    from clock, scanned g
-   cross join lateral {part failure_counts} c
-   where c.runs > 0
-     and (c.runs, g.fingerprint) < (coalesce(%(before_runs)s::bigint, 9223372036854775807), coalesce(%(before_fingerprint)s::text, ''))
-   order by c.runs desc, g.fingerprint desc
-   limit %(limit)s::int
-)
-select p.fingerprint, p.first_seen_at, p.last_seen_at, p.job, p.run, p.kind, p.queue, p.code, p.type, p.message, p.frame,
-       p.last_hour, p.last_day, p.last_week, p.runs, p.kinds, p.queues, x.scanned, l.last_seen_at as last_scanned_at, l.fingerprint as last_scanned,
-       clock.now
-  from clock
- cross join (select count(*)::int as scanned from scanned) x
-  left join (select last_seen_at, fingerprint from scanned order by last_seen_at, fingerprint limit 1) l on true
-  left join page p on true
- order by p.runs desc, p.fingerprint desc
+), {part failure_page key=runs}

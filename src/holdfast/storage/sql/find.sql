@@ -7,7 +7,7 @@ select id, kind, queue, priority, state, attempt, max_attempts, args::text, tags
        case when state = 'waiting'
             then (select c.error::text from {schema}.checkpoint c
                    where c.job = %(job)s::bigint and not c.is_done and c.error is not null limit 1)
-            when state in ('ready', 'scheduled')
+            when state in ('gated', 'ready', 'scheduled')
             then (select l.error::text from {schema}.ledger l
                    where l.job = %(job)s::bigint and (l.outcome <> 'released' or l.error is not null)
                    order by l.run desc limit 1)

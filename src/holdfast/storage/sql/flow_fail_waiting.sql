@@ -19,15 +19,16 @@ with clock as materialized (
     from left_by a
    cross join lateral (select ctid as place from {schema}.waiting where job = a.job for update skip locked) w
 ), out_of_scheduled as (
-  delete from {schema}.scheduled s using in_scheduled i where s.ctid = i.place returning s.job
+  delete from {schema}.scheduled s using in_scheduled i where s.ctid = i.place returning s.job, s.holds
 ), out_of_waiting as (
-  delete from {schema}.waiting w using in_waiting i where w.ctid = i.place returning w.job
+  delete from {schema}.waiting w using in_waiting i where w.ctid = i.place returning w.job, w.holds
 ), unawaited as (
   delete from {schema}.wait where job = any(array(select job from out_of_waiting))
 ), stopped as materialized (
-  select nextval('{schema}.run') as run, t.job, 0::smallint as attempt, j.kind, j.queue, j.keep, j.parent, j.unique_key
-    from (select job from out_of_scheduled union all select job from out_of_waiting) t
-   cross join lateral (select kind, queue, keep, parent, unique_key from {schema}.job where id = t.job offset 0) j
+  select nextval('{schema}.run') as run, t.job, 0::smallint as attempt, j.kind, j.queue, j.keep, j.parent, j.unique_key,
+         j.limits, j.limit_keys, 0 as kept, coalesce(cardinality(t.holds), 0) as held
+    from (select * from out_of_scheduled union all select * from out_of_waiting) t
+   cross join lateral (select kind, queue, keep, parent, unique_key, limits, limit_keys from {schema}.job where id = t.job offset 0) j
 ), died as (
   insert into {schema}.dead (job, run, died_at, fingerprint)
   select job, run, clock.now, %(error)s::text::jsonb ->> 'fingerprint'

@@ -8,6 +8,7 @@
 -- An event with an error is one that the run got before and refuses, because its payload does not fit: the next event
 -- replaces it. Until then its wait is open again, with its old timeout, and keeps the error and the payload for operators.
 -- The flow tries that payload again with growing pauses, at least every ten minutes, because newer code may accept it.
+-- Permits of limits are given back, but for those with hold = 'job'.
 -- The fence is (worker, job, run) in lease, locked first, in ascending order.
 -- Answers for each thing: done (with its value), late (its timeout has passed), open (not there yet, but the run continues),
 -- waiting (the run is suspended), stop (the flow must end: cancelled, or past its deadline), lost.
@@ -20,14 +21,14 @@ with clock as materialized (
     %(failures)s::smallint[], %(errors)s::text[], %(branches)s::text[]
   ) with ordinality as a (worker, job, run, name, kind, key, delay, is_eager, place, code, failures, error, branch, position)
 ), held as materialized (
-  select a.worker, a.job, a.run, l.place, l.attempt, l.ready_at, l.started_at, j.kind, j.queue, j.deadline_at,
+  select a.worker, a.job, a.run, l.place, l.attempt, l.ready_at, l.started_at, j.kind, j.queue, j.deadline_at, j.limits, j.limit_keys,
          l.cancel_requested_at is not null or coalesce(j.deadline_at <= clock.now, false) as is_to_end
     from clock, (select distinct worker, job, run from asked order by job) a
    cross join lateral (
      select ctid as place, attempt, ready_at, started_at, cancel_requested_at from {schema}.lease
       where worker = a.worker and job = a.job and run = a.run
         for update) l
-   cross join lateral (select kind, queue, deadline_at from {schema}.job where id = a.job offset 0) j
+   cross join lateral (select kind, queue, deadline_at, limits, limit_keys from {schema}.job where id = a.job offset 0) j
 ), calls as materialized (
   select a.job, a.name as bunch, c.place, c.is_done, c.error is not null as has_failed, f.outcome, f.result, f.error,
          not c.is_done and f.outcome is null and j.id is null as is_gone
@@ -79,7 +80,7 @@ with clock as materialized (
     left join events v on v.run = a.run and v.name = a.name
     left join bunches b on b.job = a.job and b.bunch = a.name and a.kind = 'call'
 ), parting as materialized (
-  select h.*, s.until, s.is_awaiting, s.error,
+  select h.*, s.until, s.is_awaiting, s.error, {part kept_permits limits=h.limits} as kept, 2 as held,
          case when s.error is null then 'snoozed' else 'retried' end::{schema}.outcome as outcome
     from held h
    cross join lateral (
@@ -96,11 +97,11 @@ with clock as materialized (
          outcome, attempt, false, queue, kind, error::jsonb
     from parting, clock
 ), later as (
-  insert into {schema}.scheduled (job, run_at, deadline_at, attempt)
-  select job, until, deadline_at, 0 from parting where not is_awaiting
+  insert into {schema}.scheduled (job, run_at, deadline_at, attempt, holds)
+  select job, until, deadline_at, 0, case when kept > 0 then limits[:kept] end from parting where not is_awaiting
 ), suspended as (
-  insert into {schema}.waiting (job, since, until, deadline_at)
-  select job, clock.now, until, deadline_at from parting, clock where is_awaiting
+  insert into {schema}.waiting (job, since, until, deadline_at, holds)
+  select job, clock.now, until, deadline_at, case when kept > 0 then limits[:kept] end from parting, clock where is_awaiting
 ), awaited as (
   insert into {schema}.wait (job, name, key, is_eager)
   select job, name, key, is_eager from found
@@ -130,7 +131,7 @@ with clock as materialized (
      set is_done = excluded.is_done, written_at = excluded.written_at, until = excluded.until,
          failures = excluded.failures, value = excluded.value, error = excluded.error
    where not c.is_done or (c.job, c.name) in (select job, name from found where is_refused)
-), {part counted runs=parting outcome=outcome}
+), {part given_back of=parting}, {part counted runs=parting outcome=outcome}
 select job, run, name,
        case when status = 'open' and run in (select run from parting) then 'waiting' else status end as status,
        coalesce(known, payload)::text as value

@@ -1,5 +1,5 @@
 -- Act on wake-ups: record the ends of children in their flows' checkpoints, give events to the flows that wait for them,
--- move flows whose wait is over to ready, and wake their queues. Asked after flow_wake_take, in the same transaction.
+-- move flows whose wait is over to ready, or to the gate, and wake their queues. Asked after flow_wake_take, in the same transaction.
 -- An event goes to every flow that waits for its key at this moment, and there to the first wait for it; if none does, it
 -- is kept for the first that asks. A wait keeps its time: the flow may refuse what it is given, see flow_wait.
 -- Locks waiting rows; a flow that was cancelled, expired or timed out meanwhile is not there any more, and its event stays.
@@ -49,7 +49,7 @@ with clock as materialized (
 ), woken as materialized (
   delete from {schema}.waiting
    where job = any(array(select job from by_child union select job from by_event))
-  returning job, deadline_at
+  returning job, deadline_at, holds
 ), unawaited as (
   delete from {schema}.wait where job = any(array(select job from woken))
 ), delivered as (
@@ -61,15 +61,12 @@ with clock as materialized (
   delete from {schema}.event
    where key = any(array(select key from by_event where job in (select job from woken)))
      and id = any(array(select id from by_event where job in (select job from woken)))
-), placed as (
-  insert into {schema}.ready (queue, priority, job, segment, kind, attempt, ready_at, deadline_at)
-  select j.queue, least(greatest(j.priority, 0), 9), w.job, (select current from {schema}.ring order by version desc limit 1),
-         j.kind, 0, clock.now, w.deadline_at
+), awake as (
+  select j.queue, least(greatest(j.priority, 0), 9) as priority, w.job, j.kind, 0 as attempt, clock.now as ready_at, w.deadline_at,
+         j.limits, j.limit_keys, w.holds
     from clock, woken w
-   cross join lateral (select queue, priority, kind from {schema}.job where id = w.job offset 0) j
-  on conflict do nothing
-  returning queue
-), {part woken_queues of=placed}
+   cross join lateral (select queue, priority, kind, limits, limit_keys from {schema}.job where id = w.job offset 0) j
+), {part placed of=awake}, {part told_of_placed of=placed}
 select (select count(*) from woken)::int as woken,
        array(select c.child
                from (select distinct job from taken where job is not null and child is null) t

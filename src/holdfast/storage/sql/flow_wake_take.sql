@@ -1,6 +1,7 @@
 -- Take up to %(limit)s wake-ups, oldest first, and lock the keys that they are about, in ascending order, until the end of
 -- the transaction: flow_wake, the next statement in it, sees every flow that began to wait before.
 -- Looks from %(since)s on, as promote does. Skips what another leader has taken. No row: nothing is to be woken.
+-- Answers with each whether any of them is of a member of a group, which group_count counts.
 with picked as materialized (
   select id, job, key
     from {schema}.wakeup
@@ -15,4 +16,5 @@ with picked as materialized (
 ), locked as materialized (
   select number, pg_advisory_xact_lock(1213156420, number)::text from bucket
 )
-select id from picked, (select count(*) from locked) as everyone
+select id, exists (select from {schema}.job_group where id = any(array(select job from picked)) and ended_at is null) as is_counted
+  from picked, (select count(*) from locked) as everyone

@@ -1,7 +1,8 @@
 -- Whether a worker has nothing to do just now: it runs nothing, nothing that it may run is ready, and nothing of that
 -- sort is due without having been promoted yet. One snapshot, so a job on its way between these places is always seen.
 -- Counts parked rows too: the leader brings them back for a worker that has just come. Jobs of a later time and of
--- other workers do not count; a wake-up does, since a flow may go on by it, and a notice for its hooks. Locks nothing; leans on lease_pkey, ready_pkey and scheduled_run_at. Always one row.
+-- other workers do not count; a wake-up does, since a flow may go on by it, a group whose members have all ended,
+-- and a notice for its hooks. Locks nothing; leans on lease_pkey, ready_pkey and scheduled_run_at. Always one row.
 with clock as materialized (
   select coalesce(%(now)s::timestamptz, statement_timestamp()) as now
 ), open as materialized (
@@ -14,6 +15,10 @@ with clock as materialized (
 )
 select not exists (select from {schema}.lease l where l.worker = %(worker)s::bigint)
    and not exists (select from {schema}.wakeup)
+   and not exists (
+         select from {schema}.job_group g
+          where g.ended_at is null and g.closed_at is null
+            and g.succeeded + g.failed + g.cancelled + g.expired >= g.members and not {part first_awaited})
    and not exists (
          select from {schema}.notice n
           where n.kind = any(%(kinds)s::text[])

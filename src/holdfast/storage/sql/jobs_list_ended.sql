@@ -9,9 +9,7 @@ with recursive clock as materialized (
     from (select l.job,
                  (%(kinds)s::text[] is null or l.kind = any(%(kinds)s::text[]))
          and (%(queues)s::text[] is null or l.queue = any(%(queues)s::text[]))
-         and (%(errors)s::text[] is null
-              or not exists (select from unnest(%(errors)s::text[]) as wanted (text)
-                              where position(lower(wanted.text) in lower(concat_ws(': ', l.error ->> 'type', l.error ->> 'message'))) = 0))
+         and {part error_holds error=l.error}
                  and (not %(is_final)s::boolean or l.is_final and l.outcome::text = any(%(states)s::text[])) as is_wanted
             from {schema}.ledger l
            where l.job < coalesce(%(before)s::bigint, 9223372036854775807)

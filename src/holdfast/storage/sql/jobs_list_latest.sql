@@ -9,7 +9,8 @@ with recursive clock as materialized (
          (%(kinds)s::text[] is null or j.kind = any(%(kinds)s::text[]))
          and (%(queues)s::text[] is null or j.queue = any(%(queues)s::text[]))
          and (%(tags)s::text[] is null or j.tags @> %(tags)s::text[])
-         and j.priority between coalesce(%(priority_from)s::int, 0) and coalesce(%(priority_until)s::int, 32767) as is_wanted, 1 as rows
+         and j.priority between coalesce(%(priority_from)s::int, 0) and coalesce(%(priority_until)s::int, 32767)
+         and {part args_match args=j.args kind=j.kind} as is_wanted, 1 as rows
     from {schema}.job j
    where j.id < coalesce(%(before)s::bigint, 9223372036854775807)
    order by j.id desc

@@ -1,15 +1,16 @@
--- A page of the jobs that may run now. Steps from one queue to the next along the primary key of ready; of each
+-- A page of the jobs that may run now, without those at a gate. Steps from one queue to the next along the primary key of ready; of each
 -- queue and priority the latest jobs.
 -- Reads only the first %(window)s of them before %(before)s, so the cost is bounded, whatever matches, and the next page continues
 -- there. sql_parts/listed_jobs.sql decides what a page shows. Locks nothing.
 with recursive clock as materialized (
   select coalesce(%(now)s::timestamptz, statement_timestamp()) as now
 ), waiting_queue (queue) as (
-  (select queue from {schema}.ready order by queue limit 1)
+  (select queue from {schema}.ready where segment in (0, 1, 2, 3, 9) order by queue limit 1)
   union all
   select n.queue
     from waiting_queue q
-   cross join lateral (select queue from {schema}.ready where queue > q.queue order by queue limit 1) n
+   cross join lateral (
+     select queue from {schema}.ready where segment in (0, 1, 2, 3, 9) and queue > q.queue order by queue limit 1) n
 ), scanned as materialized (
   select r.job, %(kinds)s::text[] is null or r.kind = any(%(kinds)s::text[]) as is_wanted, 1 as rows
     from (select queue from waiting_queue
@@ -18,7 +19,7 @@ with recursive clock as materialized (
    cross join unnest('{0,1,2,3,4,5,6,7,8,9}'::smallint[]) as level (priority)
    cross join lateral (
      select job, kind from {schema}.ready
-      where queue = q.queue and priority = level.priority
+      where segment in (0, 1, 2, 3, 9) and queue = q.queue and priority = level.priority
         and job < coalesce(%(before)s::bigint, 9223372036854775807)
       order by job desc
       limit %(window)s::int) r

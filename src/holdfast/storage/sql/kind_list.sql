@@ -7,7 +7,7 @@ with clock as materialized (
 )
 select k.name, k.style, k.queue, k.priority, k.max_attempts, k.backoff::text, k.timeout, k.keep, k.parameters::text, k.secrets,
        k.on_lost, k.tags, k.version, k.first_seen_at, k.last_seen_at,
-       (select count(*) from alive a where k.name = any(a.kinds)) as workers
+       (select count(*) from alive a where k.name = any(a.kinds)) as workers, k.limits::text as stored_limits
   from {schema}.kind k
  where (%(names)s::text[] is null or k.name = any(%(names)s::text[]))
    and k.name > coalesce(%(after)s::text, '')

@@ -2,7 +2,7 @@
 -- One fire for each plan: one that has a job is left alone, one that was skipped or missed is taken over, and one that
 -- was pruned is refused, since it may have fired. Answers the plans that were fired, with their jobs.
 -- Locks schedule, then schedule_scope and plan, in the order of scopes, and waits for them. Fires that were planned before
--- are void. %(is_now)s: where jobs must not overlap, this one counts, unless an earlier one is still active.
+-- are void. Jobs of kinds with limits go to the gate. %(is_now)s: where jobs must not overlap, this one counts, unless an earlier one is still active.
 with clock as materialized (
   -- Between plan times: those are whole milliseconds at least.
   select now, case when extract(microseconds from now)::bigint %% 1000 = 0
@@ -15,7 +15,8 @@ with clock as materialized (
   update {schema}.schedule set version = version + 1 where name = %(schedule)s::text
   returning name, history, args, priority, max_attempts, kind, queue, backoff, timeout, on_lost, tags,
             case when keep = interval '0' then interval '1 microsecond' else keep end as keep,
-            coalesce(rules ->> 'overlap', 'allow') <> 'allow' as is_exclusive
+            coalesce(rules ->> 'overlap', 'allow') <> 'allow' as is_exclusive,
+            (select k.limits is not null from {schema}.kind k where k.name = schedule.kind) as is_limited
 ), scopes as materialized (
   select scope, args, pruned_until, job, ctid as place
     from {schema}.schedule_scope
@@ -37,8 +38,12 @@ with clock as materialized (
    where p.job is null
   returning p.scope, p.plan_time, p.job
 ), fired as materialized (
-  select r.scope, r.plan_time, r.job, coalesce(s.args, t.args) as args
-    from template t, recorded r join scopes s using (scope)
+  select r.scope, r.plan_time, r.job, coalesce(s.args, t.args) as args, l.limits, l.keys as limit_keys
+    from template t
+   cross join recorded r
+    join scopes s using (scope)
+    left join lateral (
+     select q.limits, q.keys from {schema}.limits_of(t.kind, coalesce(s.args, t.args)) q where t.is_limited) l on true
 ), active as (
   update {schema}.schedule_scope c
      set job = f.job
@@ -48,17 +53,15 @@ with clock as materialized (
           or exists (select from {schema}.ledger l where l.job = s.job and l.is_final))
 ), written as (
   insert into {schema}.job (id, created_at, priority, max_attempts, kind, queue, args, backoff, timeout, keep, on_lost,
-                            tags, origin)
+                            tags, origin, limits, limit_keys)
   select f.job, clock.now, t.priority, t.max_attempts, t.kind, t.queue, f.args, t.backoff, t.timeout, t.keep, t.on_lost,
          t.tags, jsonb_build_object('schedule', t.name, 'scope', f.scope, 'plan_time', f.plan_time,
-                                    'decision', %(decision)s::text)
+                                    'decision', %(decision)s::text), f.limits, f.limit_keys
     from clock, template t, fired f
-), placed as (
-  insert into {schema}.ready (queue, priority, job, segment, kind, attempt, ready_at)
-  select t.queue, t.priority, f.job, (select current from {schema}.ring order by version desc limit 1), t.kind, 0, clock.now
+), due_now as (
+  select t.queue, t.priority, f.job, t.kind, 0 as attempt, clock.now as ready_at, null::timestamptz as deadline_at, f.limits, f.limit_keys,
+         null::text[] as holds
     from clock, template t, fired f
-), told as materialized (
-  select pg_notify('{schema_name}.ready', t.queue) from template t where exists (select from fired)
-)
+), {part placed_new of=due_now}, {part told_of_placed of=placed}
 select f.scope, f.plan_time, f.job from fired f, (select count(*) from told) as everyone
  order by f.plan_time, f.scope

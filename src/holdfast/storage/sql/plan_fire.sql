@@ -7,7 +7,8 @@
 -- already (backfilled, or by another leader) fires no second time.
 -- Of schedules whose jobs must not overlap (%(keep_jobs)s) the last job is remembered.
 -- Locks schedule, then schedule_scope; leans on schedule_pkey, schedule_scope_pkey and plan_identity.
--- Wakes the queues of what may run now, and the leader for what runs later. Answers how many scopes were taken, and how
+-- Jobs of kinds with limits go to the gate, with the keys that their arguments give by then.
+-- Wakes the queues of what may run now, and the leader for what runs later or waits at the gate. Answers how many scopes were taken, and how
 -- many jobs were made.
 with clock as materialized (
   select coalesce(%(now)s::timestamptz, statement_timestamp()) as now
@@ -53,31 +54,37 @@ with clock as materialized (
   select r.schedule, r.scope, r.plan_time, r.run_at, r.job, r.decision, r.run_at <= clock.now as is_due,
          coalesce(c.args, s.args) as args, s.priority, s.max_attempts, s.kind, s.queue, s.backoff, s.timeout,
          -- As in plan_fire_alike.
-         case when s.keep = interval '0' then interval '1 microsecond' else s.keep end as keep, s.on_lost, s.tags
+         case when s.keep = interval '0' then interval '1 microsecond' else s.keep end as keep, s.on_lost, s.tags,
+         l.limits, l.keys as limit_keys
     from clock, recorded r
    cross join lateral (
-     select args, priority, max_attempts, kind, queue, backoff, timeout, keep, on_lost, tags
+     select args, priority, max_attempts, kind, queue, backoff, timeout, keep, on_lost, tags,
+            (select k.limits is not null from {schema}.kind k where k.name = schedule.kind) as is_limited
        from {schema}.schedule where name = r.schedule offset 0) s
    cross join lateral (
      select args from {schema}.schedule_scope where schedule = r.schedule and scope = r.scope offset 0) c
+    left join lateral (
+     select q.limits, q.keys from {schema}.limits_of(s.kind, coalesce(c.args, s.args)) q where s.is_limited) l on true
    where r.job is not null
 ), written as (
   insert into {schema}.job (id, created_at, priority, max_attempts, kind, queue, args, backoff, timeout, keep, on_lost,
-                            tags, origin)
+                            tags, origin, limits, limit_keys)
   select f.job, clock.now, f.priority, f.max_attempts, f.kind, f.queue, f.args, f.backoff, f.timeout, f.keep, f.on_lost,
          f.tags, jsonb_build_object('schedule', f.schedule, 'scope', f.scope, 'plan_time', f.plan_time,
-                                    'decision', f.decision)
+                                    'decision', f.decision), f.limits, f.limit_keys
     from clock, fired f
-), placed as (
-  insert into {schema}.ready (queue, priority, job, segment, kind, attempt, ready_at)
-  select queue, priority, job, (select current from {schema}.ring order by version desc limit 1), kind, 0, clock.now
+), due_now as (
+  select queue, priority, job, kind, 0 as attempt, clock.now as ready_at, null::timestamptz as deadline_at, limits, limit_keys,
+         null::text[] as holds
     from clock, fired
    where is_due
-), later as (
+), {part placed_new of=due_now}, later as (
   insert into {schema}.scheduled (job, run_at, attempt)
   select job, run_at, 0 from fired where not is_due
 ), told as materialized (
-  select pg_notify('{schema_name}.ready', queue) from (select distinct queue from fired where is_due) q
+  select pg_notify('{schema_name}.ready', queue) from (select distinct queue from placed where segment <> 8) q
+  union all
+  select pg_notify('{schema_name}.gate', '') where exists (select from placed where segment = 8)
   union all
   select pg_notify('{schema_name}.due', extract(epoch from due)::text)
     from (select min(run_at) as due from fired where not is_due) d

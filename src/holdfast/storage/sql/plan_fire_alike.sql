@@ -10,7 +10,8 @@ with clock as materialized (
 ), held as materialized (
   select name, history, args::json as args, priority, max_attempts, kind, queue, backoff, timeout,
          -- Forgotten by the next prune, not when it ends: its plan has to learn what became of it.
-         case when keep = interval '0' then interval '1 microsecond' else keep end as keep, on_lost, tags
+         case when keep = interval '0' then interval '1 microsecond' else keep end as keep, on_lost, tags,
+         (select k.limits is not null from {schema}.kind k where k.name = schedule.kind) as is_limited
     from {schema}.schedule
    where name = %(schedule)s::text and version = %(version)s::bigint
      for no key update skip locked
@@ -48,26 +49,32 @@ with clock as materialized (
   select h.name, d.scope, d.plan_time, d.earliest, clock.now, clock.now + h.history, d.run_at, d.job, d.count, d.decision,
          d.reason
     from clock, held h, decided d
+), fired as materialized (
+  select d.job, d.scope, d.run_at, d.origin, coalesce(d.args, h.args) as args, l.limits, l.keys as limit_keys
+    from held h
+   cross join decided d
+    left join lateral (
+     select q.limits, q.keys from {schema}.limits_of(h.kind, coalesce(d.args, h.args)::jsonb) q where h.is_limited) l on true
+   where d.job is not null
 ), written as (
   insert into {schema}.job (id, created_at, priority, max_attempts, kind, queue, args, backoff, timeout, keep, on_lost,
-                            tags, origin)
-  select d.job, clock.now, h.priority, h.max_attempts, h.kind, h.queue, coalesce(d.args, h.args), h.backoff, h.timeout,
+                            tags, origin, limits, limit_keys)
+  select f.job, clock.now, h.priority, h.max_attempts, h.kind, h.queue, f.args, h.backoff, h.timeout,
          h.keep, h.on_lost, h.tags,
-         jsonb_set(d.origin, '{scope}', to_jsonb(d.scope))
-    from clock, held h, decided d
-   where d.job is not null
-), placed as (
-  insert into {schema}.ready (queue, priority, job, segment, kind, attempt, ready_at)
-  select h.queue, h.priority, d.job, (select current from {schema}.ring order by version desc limit 1), h.kind, 0, clock.now
-    from clock, held h, decided d
-   where d.run_at <= clock.now
-), later as (
+         jsonb_set(f.origin, '{scope}', to_jsonb(f.scope)), f.limits, f.limit_keys
+    from clock, held h, fired f
+), due_now as (
+  select h.queue, h.priority, f.job, h.kind, 0 as attempt, clock.now as ready_at, null::timestamptz as deadline_at, f.limits, f.limit_keys,
+         null::text[] as holds
+    from clock, held h, fired f
+   where f.run_at <= clock.now
+), {part placed_new of=due_now}, later as (
   insert into {schema}.scheduled (job, run_at, attempt)
   select d.job, d.run_at, 0 from clock, decided d where d.run_at > clock.now
 ), told as materialized (
-  select pg_notify('{schema_name}.ready', h.queue)
-    from held h, clock
-   where exists (select from moved) and exists (select from plans p where p.run_at <= clock.now)
+  select pg_notify('{schema_name}.ready', h.queue) from held h where exists (select from placed where segment <> 8)
+  union all
+  select pg_notify('{schema_name}.gate', '') where exists (select from placed where segment = 8)
   union all
   select pg_notify('{schema_name}.due', extract(epoch from due)::text)
     from (select min(p.run_at) as due from plans p, clock where p.run_at > clock.now) d

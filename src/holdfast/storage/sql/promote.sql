@@ -1,4 +1,5 @@
--- Move up to %(limit)s scheduled jobs whose time has come to ready, oldest first, and wake their queues.
+-- Move up to %(limit)s scheduled jobs whose time has come to ready or, if they have limits to pass, to the gate, oldest first, and wake
+-- their queues or the leader.
 -- Looks from %(since)s on (NULL: from the beginning), since entries of jobs that are gone pile up before it
 -- while a transaction holds an old snapshot. Skips locked rows; leans on scheduled_run_at.
 -- A job that was made ready by hand meanwhile stays in ready once.
@@ -15,15 +16,12 @@ with clock as materialized (
      for update skip locked
 ), taken as (
   delete from {schema}.scheduled s using due d where s.ctid = d.place
-  returning s.job, s.run_at, s.attempt, s.deadline_at
-), placed as (
-  insert into {schema}.ready (queue, priority, job, segment, kind, attempt, ready_at, deadline_at)
-  select j.queue, least(greatest(j.priority, 0), 9), t.job, (select current from {schema}.ring order by version desc limit 1),
-         j.kind, t.attempt, greatest(t.run_at, j.created_at), t.deadline_at
+  returning s.job, s.run_at, s.attempt, s.deadline_at, s.holds
+), due_now as (
+  select j.queue, least(greatest(j.priority, 0), 9) as priority, t.job, j.kind, t.attempt, greatest(t.run_at, j.created_at) as ready_at,
+         t.deadline_at, j.limits, j.limit_keys, t.holds
     from taken t
-   cross join lateral (select queue, priority, kind, created_at from {schema}.job where id = t.job offset 0) j
-  on conflict do nothing
-  returning queue
-), {part woken_queues of=placed}
+   cross join lateral (select queue, priority, kind, created_at, limits, limit_keys from {schema}.job where id = t.job offset 0) j
+), {part placed of=due_now}, {part told_of_placed of=placed}
 select count(*)::int, max(run_at), (count(*) - (select count(*) from placed))::int as dropped
   from taken, (select count(*) from told) as everyone

@@ -1,6 +1,6 @@
 -- Give jobs another priority. A ready or scheduled job is moved (deleted and inserted again: an UPDATE would fail
 -- a statement that waits for the row, and a promote that began before us would not see the new priority); a running or
--- waiting one has it from its next turn on.
+-- waiting one has it from its next turn on. A job at a gate stays there, at its new place; one that has passed keeps its permits.
 -- Skips locked rows. Answers for each job: changed, final, unknown, or moving (ask again in a new statement).
 with asked as materialized (
   select distinct job from unnest(%(jobs)s::bigint[]) as a (job) order by job
@@ -16,19 +16,14 @@ with asked as materialized (
    cross join lateral (select job from {schema}.waiting where job = a.job for update skip locked) w
 ), out_of_ready as (
   delete from {schema}.ready r using in_ready i where r.segment = i.segment and r.ctid = i.place
-  returning r.job, r.segment, r.queue, r.kind, r.attempt, r.ready_at, r.deadline_at
+  returning %(priority)s::smallint as priority, r.job, r.segment, r.queue, r.kind, r.attempt, r.ready_at, r.deadline_at,
+            r.limit_name, r.limit_key, r.next_limit, r.next_key, null::text[] as limits, null::text[] as limit_keys
 ), out_of_scheduled as (
   delete from {schema}.scheduled s using in_scheduled i where s.ctid = i.place
-  returning s.job, s.run_at, s.deadline_at, s.attempt
-), placed as (
-  insert into {schema}.ready (queue, priority, job, segment, kind, attempt, ready_at, deadline_at)
-  select o.queue, %(priority)s::smallint, o.job, case o.segment when 9 then 9 else (select current from {schema}.ring order by version desc limit 1) end, o.kind,
-         o.attempt, o.ready_at, o.deadline_at
-    from out_of_ready o
-  returning job
-), later as (
-  insert into {schema}.scheduled (job, run_at, deadline_at, attempt)
-  select job, run_at, deadline_at, attempt from out_of_scheduled
+  returning s.job, s.run_at, s.deadline_at, s.attempt, s.holds
+), {part replaced_in_ready of=out_of_ready parked=9}, later as (
+  insert into {schema}.scheduled (job, run_at, deadline_at, attempt, holds)
+  select job, run_at, deadline_at, attempt, holds from out_of_scheduled
   returning job
 ), found as materialized (
   select job from placed union all select job from later union all select job from in_lease

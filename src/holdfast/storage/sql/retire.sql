@@ -1,4 +1,4 @@
--- A worker ends: its row goes if it holds no lease; otherwise its lease ends now and rescue does the rest.
+-- A worker ends: its row goes if it holds no lease, with what was asked of it; otherwise its lease ends now and rescue does the rest.
 -- Asked after retire_lock, in the same transaction: only a statement that begins under the lock is sure to see
 -- what the last claim took. Answers whether it is gone.
 with clock as materialized (
@@ -10,6 +10,8 @@ with clock as materialized (
    using me
    where w.id = me.id and not exists (select from {schema}.lease l where l.worker = me.id)
   returning w.id
+), unasked as (
+  delete from {schema}.worker_request r using gone where r.worker = gone.id
 ), ended as (
   update {schema}.worker w
      set expires_at = least(w.expires_at, clock.now)

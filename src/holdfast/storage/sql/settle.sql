@@ -9,6 +9,8 @@
 -- Keys that another transaction has locked are left behind: enqueue takes such a key over, and prune sweeps it.
 -- Runs that failed are counted for their group of failures, too.
 -- With the part noticed, for runs that no attempt settles, it leaves a notice where a hook has to be called.
+-- Permits of limited jobs are handed on or given back; a job that goes on keeps those of limits with hold = 'job', and one that is
+-- released comes to its gate again. The answer says which queues have got jobs by that, and whether the leader has to look at a gate.
 -- The end of a flow's child leaves a wake-up for the flow, that of a flow with open calls one for these.
 with clock as materialized (
   select coalesce(%(now)s::timestamptz, statement_timestamp()) as now
@@ -25,7 +27,7 @@ with clock as materialized (
             width_bucket(run, (select runs from asked)) as place
 ), ended as materialized (
   select g.worker, g.job, g.run, g.place, g.attempt, g.ready_at, g.started_at, g.cancel_reason,
-         j.kind, j.queue, j.deadline_at, j.unique_key, j.keep, j.parent,
+         j.kind, j.queue, j.deadline_at, j.unique_key, j.keep, j.parent, j.limits, j.limit_keys, j.priority,
          case when asked.outcomes[g.place] is null then 'succeeded'
               when asked.outcomes[g.place] <> all(asked.unfinished) then asked.outcomes[g.place]
               when g.cancel_requested_at is not null then 'cancelled'
@@ -34,9 +36,21 @@ with clock as materialized (
          end as outcome
     from clock, asked, gone g
    cross join lateral (
-     select kind, queue, deadline_at, unique_key, keep, parent from {schema}.job where id = g.job offset 0) j
+     select kind, queue, deadline_at, unique_key, keep, parent, limits, limit_keys, priority
+       from {schema}.job where id = g.job offset 0) j
 ), others as materialized (
-  select job, run, place, attempt, kind, queue, deadline_at, keep, outcome from ended where outcome <> 'succeeded'
+  select job, run, place, attempt, kind, queue, deadline_at, keep, outcome, limits, limit_keys,
+         case when outcome = any((select unfinished from asked)::{schema}.outcome[]) then {part kept_permits limits=limits} else 0 end as kept
+    from ended where outcome <> 'succeeded'
+), leaving as materialized (
+  -- They give their permits back, but for those that they keep until they end.
+  select e.worker, e.job, e.run, e.priority, e.limits, e.limit_keys, coalesce(o.kept, 0) as kept,
+         case when e.outcome = 'succeeded' then 1
+              when e.outcome in ('failed', 'retried') and e.run <> all(coalesce(%(spared)s::text::bigint[], '{}')) then -1
+              else 0 end as verdict
+    from ended e
+    left join others o on o.run = e.run
+   where e.limits is not null
 ), forgettable as materialized (
   select job, queue, unique_key, keep, parent
     from ended
@@ -63,20 +77,20 @@ with clock as materialized (
          results[place]::jsonb
     from asked, clock, ended
 ), later as (
-  insert into {schema}.scheduled (job, run_at, deadline_at, attempt)
-  select job, clock.now + delays[place], deadline_at, greatest(attempt - (outcome = 'snoozed')::int, 0)
+  insert into {schema}.scheduled (job, run_at, deadline_at, attempt, holds)
+  select job, clock.now + delays[place], deadline_at, greatest(attempt - (outcome = 'snoozed')::int, 0),
+         case when kept > 0 then limits[:kept] end
     from asked, clock, others
    where outcome in ('retried', 'snoozed')
   on conflict (job) do nothing
-), again as (
-  insert into {schema}.ready (queue, priority, job, segment, kind, attempt, ready_at, deadline_at)
-  select o.queue, least(greatest(j.priority, 0), 9), o.job, (select current from {schema}.ring order by version desc limit 1), o.kind, greatest(o.attempt - 1, 0), clock.now, o.deadline_at
+), again as materialized (
+  select o.queue, least(greatest(j.priority, 0), 9) as priority, o.job, o.kind, greatest(o.attempt - 1, 0) as attempt,
+         clock.now as ready_at, o.deadline_at, o.limits, o.limit_keys, case when o.kept > 0 then o.limits[:o.kept] end as holds
     from clock, others o
    -- Locked so that it is the newest: it may have been changed while we waited for the lease.
    cross join lateral (select priority from {schema}.job where id = o.job for share) j
    where o.outcome = 'released'
-  on conflict do nothing
-), died as (
+), {part placed of=again}, died as (
   insert into {schema}.dead (job, run, died_at, fingerprint)
   select job, run, clock.now, asked.fingerprints[place]
     from clock, asked, others
@@ -103,7 +117,9 @@ with clock as materialized (
       group by 1, 2, 3) t
    cross join lateral (select asked.errors[t.last]::jsonb as error) e
 ), {part counted runs=ended outcome=outcome}
+{part handed_on of=leaving}
 {part noticed}
-select job, run, 'settled' as answer, outcome::text from ended
-union all
-{part unsettled job=a.job run=a.run}
+select job, run, answer, outcome{part handed_on_answer}
+  from (select job, run, 'settled' as answer, outcome::text from ended
+        union all
+        {part unsettled job=a.job run=a.run}) answers

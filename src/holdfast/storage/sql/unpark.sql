@@ -1,4 +1,4 @@
--- Move up to %(limit)s parked rows that a worker can take by now back into the ring, and wake their queues.
+-- Move up to %(limit)s parked rows that a worker can take by now back into the ring, or to the gate, and wake their queues.
 -- Steps from one (queue, kind) to the next along ready_parked_kind, however many rows each has.
 -- Rows are deleted and inserted again; locked ones are skipped. Answers how many were moved.
 with recursive clock as materialized (
@@ -25,4 +25,9 @@ with recursive clock as materialized (
 ), taken as (
   delete from {schema}.ready_parked r using picked p where r.ctid = p.place
   returning r.queue, r.priority, r.job, r.kind, r.attempt, r.ready_at, r.deadline_at
-), {part moved_to_current}
+), known as (
+  select t.*, j.limits, j.limit_keys, null::text[] as holds
+    from taken t
+    left join lateral (select limits, limit_keys from {schema}.job where id = t.job offset 0) j on true
+), {part placed of=known}, {part told_of_placed of=placed}
+select count(*)::int from taken, (select count(*) from told) as everyone

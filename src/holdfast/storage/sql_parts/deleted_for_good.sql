@@ -1,4 +1,4 @@
--- Delete the jobs in `old` with all that is known of them, except for their dead rows. A plan outlives its job: what became
+-- Delete the jobs in `old` with all that is known of them, except for their dead rows; the unique keys are those of the jobs in {keys}. A plan outlives its job: what became
 -- of the job goes along into the plan's row.
 planned as materialized (
   select id as job, origin ->> 'schedule' as schedule, origin ->> 'scope' as scope,
@@ -17,11 +17,13 @@ planned as materialized (
 ), out_of_ledger as (
   delete from {schema}.ledger where job = any(array(select job from old))
 ), out_of_keys as (
-  delete from {schema}.unique_key where job = any(array(select job from old))
+  delete from {schema}.unique_key where job = any(array(select job from {keys}))
 ), out_of_saved as (
   delete from {schema}.saved where job = any(array(select job from old))
 ), out_of_checkpoint as (
   delete from {schema}.checkpoint where job = any(array(select job from old))
+), out_of_log as (
+  delete from {schema}.run_log where job = any(array(select job from old))
 ), out_of_job as (
   delete from {schema}.job where id = any(array(select job from old))
 )

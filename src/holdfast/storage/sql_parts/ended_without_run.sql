@@ -1,7 +1,7 @@
--- End the jobs in `stopped` (job, run, attempt, kind, queue, keep, parent, unique_key), which no worker runs, as {outcome}
+-- End the jobs in `stopped` (job, run, attempt, kind, queue, keep, parent, unique_key, limits, limit_keys, kept, held), which no worker runs, as {outcome}
 -- with %(error)s, for {keep} unless they say so themselves: the ledger's row, a notice for the hooks of kinds for which a
 -- worker has one or which no worker knows, the keys, wake-ups for the flow that called it and for the jobs that it
--- called, the count. Only inserts, and deletes that skip what is locked; `run` is a number that no worker has.
+-- called, the count, the permits that they held. Only inserts, and deletes that skip what is locked; `run` is a number that no worker has.
 written as (
   insert into {schema}.ledger (job, run, finished_at, keep_until, outcome, attempt, is_final, queue, kind, error)
   select job, run, clock.now, clock.now + coalesce(keep, {keep}),
@@ -21,7 +21,7 @@ written as (
     join stopped s using (kind)
    cross join lateral (
      select created_at, deadline_at, max_attempts, priority, tags, origin from {schema}.job where id = s.job offset 0) j
-), {part freed_and_forgotten jobs=stopped}, woken as (
+), {part given_back of=stopped}, {part freed_and_forgotten jobs=stopped}, woken as (
   insert into {schema}.wakeup (job, child)
   select parent, job from stopped where parent is not null
   union all

@@ -1,0 +1,2 @@
+-- So that `told` is carried out.
+from (select count(*) from told) as everyone
