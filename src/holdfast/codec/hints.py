@@ -29,10 +29,10 @@ def parameters_of(function: Function) -> dict[str, Parameter]:
     """Names, kinds and defaults, all that an argument is stored by; the annotations are not read yet."""
     parameters = dict(_signature(function).parameters)
     for name, parameter in parameters.items():
-        if remedy := _REFUSED.get(parameter.kind):
+        if advice := _REFUSED.get(parameter.kind):
             raise InvalidInput(
                 f"{name_of(function)}({parameter.replace(annotation=Parameter.empty)}): arguments are stored "
-                f"by parameter name, so {name} cannot be: {remedy}"
+                f"by parameter name, so {name} cannot be: {advice}"
             )
     return parameters
 

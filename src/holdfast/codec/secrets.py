@@ -28,11 +28,26 @@ Secret = Annotated[T, SECRET]
 
 Steps = tuple[str, ...]
 
+_DEEPEST = 20
+
 
 def secret_paths(types: Mapping[str, Any]) -> tuple[str, ...]:
     """The places of all secrets among parameters of these types, as `domain/redaction.py` writes them."""
     found = (steps for name, hint in types.items() for steps in _secrets(hint, (literal(name),), ()))
     return tuple(dict.fromkeys(path_of(*steps) for steps in found))
+
+
+def as_tree(value: Any, depth: int = 0) -> Any:
+    """A value as nested dicts and lists, as far as its fields and items can be seen: to look for names."""
+    if depth > _DEEPEST:
+        return None
+    if isinstance(value, Mapping):
+        return {str(key): as_tree(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [as_tree(item, depth + 1) for item in value]
+    kind: type = type(value)
+    names = field_names(kind) or ()
+    return {name: as_tree(getattr(value, name, None), depth + 1) for name in names} if names else value
 
 
 def unmarked(hint: Any) -> Any:

@@ -1,5 +1,6 @@
 """What a function takes and returns once its annotations are read: checked, and made ready for every job."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from inspect import Parameter, Signature
@@ -9,10 +10,11 @@ import msgspec
 
 from holdfast.codec.hints import Function, hints_of, name_of
 from holdfast.codec.json_hooks import from_json_types
+from holdfast.codec.result import encoder
 from holdfast.codec.round_trip import PLAIN, Comparison, Difference, is_plainly_same
-from holdfast.codec.secrets import secret_paths, unmarked
+from holdfast.codec.secrets import as_tree, secret_paths, unmarked
 from holdfast.codec.storable_types import problem_with, takes_naive
-from holdfast.domain.redaction import Redaction
+from holdfast.domain.redaction import Redaction, named
 from holdfast.errors import InvalidInput, UnstorableType
 
 _EXACT = (int, str, bool)
@@ -29,6 +31,8 @@ class Shape:
     required: frozenset[str]
     optional: tuple[str, ...]
     defaults: Mapping[str, Any]
+    written_defaults: Mapping[str, Any]
+    """As JSON holds them, to look for secrets there."""
     comparisons: Mapping[str, Comparison]
     record: type[msgspec.Struct]
     arguments: msgspec.json.Decoder[msgspec.Struct]
@@ -39,6 +43,8 @@ class Shape:
     """Whether every value of these types survives JSON. A float may not: JSON has no NaN and no infinity."""
     redaction: Redaction
     """The secret places of the arguments; those of the result begin with `/return`."""
+    may_hold_secrets: bool
+    """Whether an argument can be one of them: plain values with other names cannot."""
 
     def changed(self, given: Mapping[str, Any], taken: msgspec.Struct) -> Difference | None:
         """What was given, against what was read back from its JSON."""
@@ -57,6 +63,7 @@ def shape_of(
     *,
     context: type,
     localns: Mapping[str, Any] | None = None,
+    secret_names: tuple[str, ...] = (),
 ) -> Shape:
     hints = hints_of(function, context=context, localns=localns)
     first = _first(parameters)
@@ -71,6 +78,9 @@ def shape_of(
         result = None
     _check(name_of(function), {**types, "return": result}, context)
     record = _record(name_of(function), own, types)
+    redaction = Redaction.of([*secret_paths({**marked, "return": result}), *named(secret_names)])
+    is_plain = all(map(_is_plain, types.values()))
+    defaults = {p.name: p.default for p in own if p.default is not Parameter.empty}
     return Shape(
         takes_context=takes_context,
         call=Signature([p.replace(annotation=hints.get(p.name, Parameter.empty)) for p in own]),
@@ -78,14 +88,17 @@ def shape_of(
         positional=tuple(p.name for p in own if p.kind is not Parameter.KEYWORD_ONLY),
         required=frozenset(p.name for p in own if p.default is Parameter.empty),
         optional=tuple(p.name for p in own if p.default is not Parameter.empty),
-        defaults={p.name: p.default for p in own if p.default is not Parameter.empty},
+        defaults=defaults,
+        written_defaults={name: _written(value) for name, value in defaults.items()},
         comparisons={name: Comparison(takes_naive(hint)) for name, hint in types.items()},
         record=record,
         arguments=msgspec.json.Decoder(record, dec_hook=from_json_types),
         result=msgspec.json.Decoder(result, dec_hook=from_json_types),
-        plain=tuple(types.values()) if all(map(_is_plain, types.values())) else None,
+        plain=tuple(types.values()) if is_plain else None,
         is_exact=all(hint in _EXACT for hint in types.values()),
-        redaction=Redaction.of(secret_paths({**marked, "return": result})),
+        redaction=redaction,
+        may_hold_secrets=bool(redaction.paths)
+        and (not is_plain or any(redaction.covers([name]) for name in types)),
     )
 
 
@@ -97,6 +110,13 @@ def _record(name: str, own: list[Parameter], types: dict[str, Any]) -> type[msgs
     ]
     has_keywords = any(p.kind is Parameter.KEYWORD_ONLY for p in own)
     return msgspec.defstruct(name, fields, kw_only=has_keywords, forbid_unknown_fields=True)
+
+
+def _written(default: Any) -> Any:
+    try:
+        return json.loads(encoder.encode(default))
+    except Exception:  # noqa: BLE001  # a default need not have a form in JSON: it is never stored
+        return as_tree(default)
 
 
 def _is_plain(hint: Any) -> bool:

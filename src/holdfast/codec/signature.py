@@ -5,7 +5,7 @@ Arguments are stored by name, and only those that were given: a default is that 
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from inspect import Parameter
 from typing import Any
@@ -18,11 +18,13 @@ from holdfast.codec.json_hooks import to_json_types
 from holdfast.codec.json_schema import json_schema
 from holdfast.codec.result import RESULT_LIMIT, encoder, success
 from holdfast.codec.round_trip import shown
+from holdfast.codec.secrets import as_tree
 from holdfast.codec.shape import Shape, shape_of
 from holdfast.domain.job import ARGS_LIMIT, check_args_text
+from holdfast.domain.limit_keys import KindLimit
 from holdfast.domain.outcome import Succeeded
 from holdfast.domain.redaction import MASK, Redaction
-from holdfast.errors import InvalidArguments, Undecodable
+from holdfast.errors import InvalidArguments, InvalidInput, Undecodable
 
 _in_order = msgspec.json.Encoder(enc_hook=to_json_types, order="deterministic")
 
@@ -30,19 +32,29 @@ _in_order = msgspec.json.Encoder(enc_hook=to_json_types, order="deterministic")
 class Signature:
     """The parameters and the result of one function. Made at decoration, resolved when the app starts."""
 
-    __slots__ = ("_context", "_function", "_parameters", "_shape", "name")
+    __slots__ = ("_context", "_function", "_parameters", "_secret_names", "_shape", "_stored", "name")
 
-    def __init__(self, function: Function, parameters: Mapping[str, Parameter], context: type) -> None:
+    def __init__(
+        self,
+        function: Function,
+        parameters: Mapping[str, Parameter],
+        context: type,
+        secret_names: tuple[str, ...] = (),
+    ) -> None:
         self.name = name_of(function)
         self._function = function
         self._parameters = parameters
         self._context = context
+        self._secret_names = secret_names
         self._shape: Shape | None = None
+        self._stored: Redaction | None = None
 
     @classmethod
-    def of(cls, function: Function, *, context: type) -> "Signature":
-        """Reads the parameters only: the names in their annotations may not be defined yet."""
-        return cls(function, parameters_of(function), context)
+    def of(cls, function: Function, *, context: type, secret_names: tuple[str, ...] = ()) -> "Signature":
+        """Reads the parameters only: the names in their annotations may not be defined yet. `secret_names`
+        are patterns of what is secret by its name.
+        """
+        return cls(function, parameters_of(function), context, secret_names)
 
     @property
     def takes_context(self) -> bool:
@@ -59,12 +71,42 @@ class Signature:
         """What of the arguments people must not see; what of the result, below `return`."""
         return (self._shape or self._resolved()).redaction
 
+    @property
+    def may_hold_secrets(self) -> bool:
+        """Whether arguments can hold one; False spares a look at those of every failed run."""
+        return (self._shape or self._resolved()).may_hold_secrets
+
     def secrets_in(self, text: str) -> tuple[str, ...]:
         """The secret values among stored arguments, as texts."""
+        return self._secrets_in(text, {})
+
+    def secrets_taken(self, text: str) -> tuple[str, ...]:
+        """The secret values that the function is called with: of arguments that were not given, the defaults
+        are.
+        """
+        taken = self._secrets_in(text, (self._shape or self._resolved()).written_defaults)
+        return taken if self._stored is None else tuple(dict.fromkeys((*taken, *self._once_secret(text))))
+
+    def remember(self, stored: Redaction) -> None:
+        """What other versions of the code have declared to be secret: arguments that they wrote may still
+        come, under names that this version does not know.
+        """
+        self._stored = stored if stored.paths else None
+
+    def _once_secret(self, text: str) -> tuple[str, ...]:
         try:
-            return self.redaction.secrets_in(json.loads(text))
+            return () if self._stored is None else self._stored.secrets_in(json.loads(text))
         except ValueError:
             return ()
+
+    def _secrets_in(self, text: str, defaults: Mapping[str, Any]) -> tuple[str, ...]:
+        if not self.may_hold_secrets:
+            return ()
+        try:
+            stored = json.loads(text)
+        except ValueError:
+            return ()
+        return self.redaction.secrets_in({**defaults, **stored} if isinstance(stored, dict) else stored)
 
     def json_schema(self) -> dict[str, Any]:
         """The parameters as JSON Schema."""
@@ -90,7 +132,7 @@ class Signature:
         except Exception as error:
             raise self._refused(given, complaint(error)) from error
         if changed:
-            raise self._invalid(changed.path, changed.problem)
+            raise self._invalid(given, changed.path, changed.problem)
         return text
 
     def keyed(self, text: str) -> str:
@@ -106,6 +148,25 @@ class Signature:
         except Exception:  # noqa: BLE001  # a default of another type than its parameter's
             taken = whole
         return _in_order.encode({name: taken[name] for name in whole}).decode()
+
+    def limited(self, limit: str, by: tuple[str, ...]) -> KindLimit:
+        """How calls use a limit whose key are these parameters."""
+        shape = self._shape or self._resolved()
+        self.check_names(by, f'limit "{limit}"')
+        defaults = {name: shape.written_defaults[name] for name in by if name in shape.defaults}
+        is_secret = any(self.redaction.covers([name]) for name in by)
+        return KindLimit(limit, by, defaults, is_secret=is_secret)
+
+    def check_names(self, names: Iterable[str], whose: str) -> None:
+        """Refuse what is no parameter. Before the annotations are read, the context counts as one."""
+        known = self._shape.names if self._shape else frozenset(self._parameters)
+        for name in names:
+            if name not in known:
+                takes = ", ".join(sorted(known)) or "nothing"
+                near = get_close_matches(name, known, 1)
+                meant = f" (did you mean {near[0]}?)" if near else ""
+                problem = f"{name!r}{meant}, which is not a parameter of {self.name}: it takes {takes}"
+                raise InvalidInput(f"{whose} names {problem}")
 
     def decode(self, text: str) -> dict[str, Any]:
         """Keyword arguments for the call: those that were given when the job was enqueued."""
@@ -148,7 +209,13 @@ class Signature:
     def _resolved(self, localns: Mapping[str, Any] | None = None) -> Shape:
         """Built completely before it is stored: two threads may both build it, but none sees half of it."""
         if self._shape is None:
-            self._shape = shape_of(self._function, self._parameters, context=self._context, localns=localns)
+            self._shape = shape_of(
+                self._function,
+                self._parameters,
+                context=self._context,
+                localns=localns,
+                secret_names=self._secret_names,
+            )
         return self._shape
 
     def _bound(self, shape: Shape, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
@@ -174,7 +241,7 @@ class Signature:
             try:
                 check_args_text(encoder.encode({name: value}).decode(), limit=limit)
             except Exception as its_own:  # noqa: BLE001  # as in encode
-                return self._invalid(name, f"{shown(value)} {unwritable(its_own)}")
+                return self._invalid(given, name, f"{shown(value)} {unwritable(its_own)}")
         return InvalidArguments(self.name, None, f"the whole {unwritable(error)}")
 
     def _refused(self, given: dict[str, Any], found: Complaint) -> InvalidArguments:
@@ -182,12 +249,15 @@ class Signature:
         problem = found.problem
         if found.path in given and not found.shows_the_value:
             problem = f"{problem.split(', got ')[0]}, got {shown(given[found.path])}"
-        return self._invalid(found.path or None, problem)
+        return self._invalid(given, found.path or None, problem)
 
-    def _invalid(self, place: str | None, problem: str) -> InvalidArguments:
+    def _invalid(self, given: dict[str, Any], place: str | None, problem: str) -> InvalidArguments:
         """Without the value, if it is secret or holds a secret."""
-        name = re.split(r"[.\[]", place or "")[0]
-        if self.redaction.covers([name] if name else []):
+        steps = [step for step in re.split(r"[.\[\]'\"]+", place or "") if step]
+        is_secret = self.redaction.covers(steps[:1]) or self.redaction.covers(steps)
+        if is_secret or self.redaction.anywhere().has_secrets_in(
+            as_tree(given.get(steps[0]) if steps else given)
+        ):
             expected, got, _ = problem.partition(", got ")
             problem = f"{expected}, got {MASK}" if got else "its value is refused; it is secret and not shown"
         return InvalidArguments(self.name, place, problem)
@@ -197,7 +267,9 @@ class Signature:
         if not self.redaction.paths:
             return text
         try:
-            return json.dumps(self.redaction.masked(json.loads(text)), ensure_ascii=False)
+            stored = json.loads(text)
+            masked = self.redaction.masked(stored)
+            return text if masked == stored else json.dumps(masked, ensure_ascii=False)
         except ValueError:
             return MASK
 

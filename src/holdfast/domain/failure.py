@@ -15,6 +15,7 @@ Code = Literal[
     "deadline_expired",
     "decode_error",
     "cancelled",
+    "superseded",
     "process_died",
     "flow_diverged",
 ]

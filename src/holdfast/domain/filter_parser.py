@@ -9,9 +9,9 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from difflib import get_close_matches
 from typing import Any, TypeVar, cast
 
+from holdfast.domain.did_you_mean import did_you_mean
 from holdfast.domain.duration import duration
 from holdfast.domain.job_filter import (
     COMPARISONS,
@@ -32,6 +32,7 @@ _LARGEST = 2**63 - 1
 _WORD = re.compile(r"[^\s:\"]+")
 _BARE = re.compile(r"[^\s,\"]+")
 _QUOTED = re.compile(r'"((?:[^"\\]|\\["\\])*)"')
+_FOLLOWING = re.compile(r"\s([^\s:\"]+):(?=\S)")
 _COMPARED = re.compile(r"(<=|>=|<|>|=)?(.*)", re.DOTALL)
 
 
@@ -68,8 +69,18 @@ def parse_filter(text: str) -> JobFilter:
     return JobFilter(**{name: tuple(dict.fromkeys(values)) for name, values in found.items()})
 
 
+def holds_term(value: str) -> bool:
+    """Whether a term follows a space in there: `bank refused state:failed` is not one value."""
+    return any(_is_word(found[1]) for found in _FOLLOWING.finditer(value))
+
+
+def _is_word(word: str) -> bool:
+    return word in _FIELDS or word.startswith("args.")
+
+
 def _terms(text: str) -> Iterator[_Term]:
     at = 0
+    before: _Term | None = None
     while True:
         while at < len(text) and text[at].isspace():
             at += 1
@@ -77,9 +88,10 @@ def _terms(text: str) -> Iterator[_Term]:
             return
         start, word = at, _WORD.match(text, at)
         if word is None or text[word.end() : word.end() + 1] != ":":
-            raise _not_a_term(text, start, start + 1 if word is None else word.end())
+            raise _not_a_term(text, start, start + 1 if word is None else word.end(), before)
         values, at = _values(text, word.end() + 1, word[0])
-        yield _Term(word[0], start, values)
+        before = _Term(word[0], start, values)
+        yield before
 
 
 def _values(text: str, at: int, word: str) -> tuple[tuple[_Value, ...], int]:
@@ -117,8 +129,7 @@ def _field(text: str, term: _Term) -> tuple[str, Callable[[str, _Term], list[Any
         return "arguments", _arguments
     known = _FIELDS.get(term.word)
     if known is None:
-        near = get_close_matches(term.word.lower(), _EXAMPLES, n=1)
-        meant = f'; did you mean "{near[0]}"?' if near else ""
+        meant = did_you_mean(term.word.lower(), _EXAMPLES)
         raise InvalidFilter(
             text,
             term.start,
@@ -140,8 +151,7 @@ def _one_text(text: str, term: _Term) -> list[str]:
 def _states(text: str, term: _Term) -> list[FilterState]:
     for value in term.values:
         if value.text not in FILTER_STATES:
-            near = get_close_matches(value.text.lower(), FILTER_STATES, n=1)
-            meant = f'; did you mean "{near[0]}"?' if near else ""
+            meant = did_you_mean(value.text.lower(), FILTER_STATES)
             told = f'no job is in a state "{value.text}"{meant}'
             raise InvalidFilter(text, value.start, value.end, told, "there are " + ", ".join(FILTER_STATES))
     return [cast("FilterState", value.text) for value in term.values]
@@ -196,10 +206,11 @@ _FIELDS: dict[str, tuple[str, Callable[[str, _Term], list[Any]]]] = {
     "finished": ("finished", _time_bounds),
     "schedule": ("schedules", _texts),
     "flow": ("flows", _numbers),
+    "group": ("groups", _numbers),
     "failure": ("failures", _texts),
     "error": ("errors", _one_text),
 }
-_ONCE = frozenset({"ids", "states", "kinds", "queues", "workers", "schedules", "flows", "failures"})
+_ONCE = frozenset({"ids", "states", "kinds", "queues", "workers", "schedules", "flows", "groups", "failures"})
 _BOUNDS = frozenset({"priority", "attempt", "created", "finished"})
 _EXAMPLES: dict[str, str] = {
     "id": "write id:42 or id:42,43",
@@ -215,6 +226,7 @@ _EXAMPLES: dict[str, str] = {
     "finished": "write finished:<2h (less than two hours ago) or finished:>2026-01-31",
     "schedule": "write schedule:nightly",
     "flow": "write flow:42",
+    "group": "write group:42",
     "failure": "write failure:FINGERPRINT, as `holdfast failures list` shows it",
 }
 
@@ -264,12 +276,22 @@ def _refused(name: str) -> None:
     raise ValueError(name)
 
 
-def _not_a_term(text: str, start: int, end: int) -> InvalidFilter:
+def _not_a_term(text: str, start: int, end: int, before: _Term | None) -> InvalidFilter:
     said = text[start:end]
+    if said == "AND":
+        return InvalidFilter(
+            text, start, end, f'"{said}" is not needed', "leave it out: all terms must match"
+        )
     if said.isascii() and said.isdigit():
         return InvalidFilter(text, start, end, f'"{said}" stands alone', f"write id:{said}")
     words = ", ".join([*_EXAMPLES, "args.PATH"])
-    return InvalidFilter(text, start, end, f'"{said}" is not WORD:VALUE', f"the words are {words}")
+    told = f'"{said}" is not WORD:VALUE'
+    if before is not None and not before.values[-1].is_quoted and '"' not in text[start:]:
+        # All up to the next term may be meant as one value.
+        terms = (found.start() for found in _FOLLOWING.finditer(text, start) if _is_word(found[1]))
+        meant = text[before.values[-1].start : next(terms, len(text))].rstrip()
+        told += f'; a value that holds a space needs quotes: {before.word}:"{meant}"'
+    return InvalidFilter(text, start, end, told, f"the words are {words}")
 
 
 def _wrong(text: str, term: _Term, told: str, advice: str) -> InvalidFilter:

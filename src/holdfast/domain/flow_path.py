@@ -141,7 +141,7 @@ class Path:
         records = [self._come_to(name, kind) for name in names]
         if not is_new:
             for name in self._not_done(names, kind):
-                self._check_nothing_is_ahead(name, lane)
+                self._check_nothing_is_ahead(name, kind, lane)
         if lane != MAIN:
             return [(record, PathPlace(None, lane)) for record in records]
         self._places += len(names) == 1
@@ -198,14 +198,20 @@ class Path:
         known = self._recorded
         return [name for name in names if kind != "version" and not (name in known and known[name].is_done)]
 
-    def _check_nothing_is_ahead(self, name: str, lane: str | None) -> None:
+    def _check_nothing_is_ahead(self, name: str, kind: str, lane: str | None) -> None:
         passed = set() if lane is None else self._ahead_of(lane)
         if passed:
+            # A step is not what an event was called before.
+            alike = {each for each in passed if self._recorded[each].kind == kind}
+            renamed = (
+                f'If "{name}" is the new name of {self._listed(alike)}, keep the old one: it would be done '
+                "twice. "
+            )
             raise self.diverged(
                 f'it reached "{name}", which it has not done, before {self._listed(passed)}, which it has. '
                 "Nothing was run",
-                f'If "{name}" is the new name of {self._listed(passed)}, keep the old one: it would be done '
-                f'twice. If it is a step to be added, flow.step("{name}", …, is_new=True) runs it also in '
+                f"{renamed if alike else ''}"
+                f'If it is a step to be added, flow.step("{name}", …, is_new=True) runs it also in '
                 'flows that have been further, and "if await flow.version(…):" leaves it out of them. Or go '
                 "back to the code of before. Then resume the flow",
             )

@@ -6,12 +6,13 @@ import reprlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Literal
+from typing import Any, Literal, Protocol
 
 from holdfast.domain.backoff import DEFAULT, Backoff
 from holdfast.domain.duration import LONGEST, compact
 from holdfast.domain.json_text import flaw, holds_nul
 from holdfast.domain.light_value import LightValue
+from holdfast.domain.limit_use import LimitUse
 from holdfast.errors import InvalidInput
 
 NAME_LIMIT = 200
@@ -73,7 +74,9 @@ class Policy:
 
 
 class NewJob(LightValue, frozen=True):
-    """A policy, arguments as the text of a JSON object, and when."""
+    """A policy, arguments as the text of a JSON object, and when. `limits` are what it has to pass before it
+    runs, in the order of their names.
+    """
 
     policy: Policy
     args: str = "{}"
@@ -82,6 +85,10 @@ class NewJob(LightValue, frozen=True):
     deadline_at: datetime | None = None
     deadline_in: timedelta | None = None
     unique_key: str | None = None
+    limits: tuple[LimitUse, ...] = ()
+    debounce: timedelta | None = None
+    max_wait: timedelta | None = None
+    unique_for: timedelta | None = None
 
     def __post_init__(self) -> None:
         if self.is_plain:
@@ -109,6 +116,8 @@ class NewJob(LightValue, frozen=True):
         first = last = ""
         if self.delay is not None and self.deadline_in is not None and self.deadline_in <= self.delay:
             first, last = f"delay {compact(self.delay)}", compact(self.deadline_in)
+        elif self.debounce is not None and self.deadline_in is not None and self.deadline_in <= self.debounce:
+            first, last = f"debounce {compact(self.debounce)}", compact(self.deadline_in)
         elif self.run_at is not None and self.deadline_at is not None and self.deadline_at <= self.run_at:
             first, last = f"at {self.run_at}", str(self.deadline_at)
         if first:
@@ -119,9 +128,12 @@ class NewJob(LightValue, frozen=True):
 
     @property
     def is_plain(self) -> bool:
-        """Whether it is one of many that are nothing but due: no other time, no deadline, no unique key."""
+        """Whether it is one of many that are nothing but due: no other time, no deadline, no unique key, no
+        limit.
+        """
         return (
-            self.unique_key is None
+            not self.limits
+            and self.unique_key is None
             and self.delay is None
             and self.run_at is None
             and self.deadline_at is None
@@ -160,8 +172,13 @@ def check_args_text(text: str, *, limit: int = ARGS_LIMIT) -> None:
 def check_name(what: str, name: object, limit: int = NAME_LIMIT) -> None:
     if not isinstance(name, str) or not 1 <= len(name) <= limit:
         raise InvalidInput(f"{what} {_shown(name)} must be text of 1 to {limit} characters")
-    if _UNSEEN.search(name):
+    if has_unseen(name):
         raise InvalidInput(f"{what} {_shown(name)} holds characters that cannot be printed: use plain text")
+
+
+def has_unseen(text: str) -> bool:
+    """Whether it holds characters that cannot be printed."""
+    return _UNSEEN.search(text) is not None
 
 
 def check_text(what: str, text: object) -> None:
@@ -193,6 +210,22 @@ def check_time(what: str, moment: object) -> None:
 def check_length(what: str, length: timedelta | None) -> None:
     if length is not None and length > LONGEST:
         raise InvalidInput(f"{what} is {compact(length)}: the longest is {compact(LONGEST)}, a hundred years")
+
+
+class NamesJob(Protocol):
+    """What stands for a job wherever its id is taken: a handle, or a job of a list."""
+
+    @property
+    def __job_id__(self) -> int: ...
+
+
+Target = int | NamesJob
+
+
+def id_of(job: Target) -> int:
+    found: Any = getattr(job, "__job_id__", job)
+    check_ids([found])
+    return int(found)
 
 
 def check_ids(jobs: object) -> None:

@@ -76,6 +76,7 @@ class JobFilter:
     workers: tuple[int, ...] = ()
     schedules: tuple[str, ...] = ()
     flows: tuple[int, ...] = ()
+    groups: tuple[int, ...] = ()
     failures: tuple[str, ...] = ()
     priority: tuple[NumberBound, ...] = ()
     attempt: tuple[NumberBound, ...] = ()
@@ -96,6 +97,7 @@ class JobFilter:
             "worker": self.workers,
             "schedule": self.schedules,
             "flow": self.flows,
+            "group": self.groups,
             "failure": self.failures,
         }
         terms = [f"{word}:{_listed(values)}" for word, values in listed.items() if values]

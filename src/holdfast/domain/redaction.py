@@ -1,7 +1,8 @@
-"""Masks what a kind declares as secret, for everything that people read: lists, logs, errors, exports.
+"""Masks what is secret in a kind, for everything that people read: lists, logs, errors, exports.
 
 A place is written as a path: `/card/number`. `*` stands for any key or index, `**` for any depth, and `=glob`
-for every key that matches a pattern, whatever its case. The handler gets the values as they are.
+for every key that matches a pattern, whatever its case. `/**/=*password*` is a name pattern: it says what is
+secret by its name, wherever that stands. The handler gets the values as they are.
 """
 
 import json
@@ -11,6 +12,32 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 MASK = "[secret]"
+
+SECRET_NAMES = (
+    "*password*",
+    "*passwd*",
+    "*pwd*",
+    "*passphrase*",
+    "*secret*",
+    "*token",
+    "*api_key*",
+    "*apikey*",
+    "*access_key*",
+    "*private_key*",
+    "*credential*",
+    "authorization",
+    "bearer",
+    "cookie",
+    "cookies",
+    "tokens",
+    "*access_tokens",
+    "*api_tokens",
+    "*auth_tokens",
+    "*refresh_tokens",
+)
+"""What an App holds for secret by its name, unless it says so itself. Neither `*token*` nor `*tokens`:
+`max_tokens` and `prompt_tokens` are counts.
+"""
 
 _ESCAPES = (("~", "~0"), ("/", "~1"), ("=", "~2"), ("*", "~3"))
 _SHORTEST = 4
@@ -29,9 +56,14 @@ def literal(key: str) -> str:
     return key
 
 
+def named(patterns: Iterable[str]) -> tuple[str, ...]:
+    """Name patterns as paths."""
+    return tuple(path_of("**", f"={pattern}") for pattern in patterns)
+
+
 @dataclass(frozen=True, slots=True)
 class Redaction:
-    """The secret places of one kind. `EVERYTHING` is for a kind of which nothing is known."""
+    """The secret places of one kind."""
 
     paths: tuple[tuple[str, ...], ...]
 
@@ -56,8 +88,28 @@ class Redaction:
         return tuple(sorted(found, key=lambda text: (-len(text), text)))
 
     def covers(self, path: Sequence[str]) -> bool:
-        """Whether a place, or a part of it, is secret: such a place cannot be searched for."""
+        """Whether a place, or a part of it, is secret. What is below a place may also have a name that a
+        pattern matches: only its value tells.
+        """
         return any(_touches(pattern, tuple(path)) for pattern in self.paths)
+
+    def is_told_by(self, path: Sequence[str], value: Any) -> bool:
+        """Whether somebody who asks if this value is at this place would learn a secret."""
+        below = self
+        for step in path:
+            below = below.below(step)
+        return self.covers(path) or below.has_secrets_in(value)
+
+    def has_secrets_in(self, value: Any) -> bool:
+        return any(True for _ in _secrets(value, self.paths))
+
+    def anywhere(self) -> "Redaction":
+        """What it says of any value, wherever it comes from: its name patterns."""
+        return Redaction(tuple(path for path in self.paths if _is_named(path)))
+
+    def declared(self) -> "Redaction":
+        """The rest of it: places."""
+        return Redaction(tuple(path for path in self.paths if not _is_named(path)))
 
     def written(self) -> tuple[str, ...]:
         """As `of` reads it."""
@@ -70,6 +122,31 @@ class Redaction:
 
 EVERYTHING = Redaction(((),))
 NOTHING = Redaction(())
+
+
+@dataclass(frozen=True, slots=True)
+class Redactions:
+    """What is secret in each kind, by its name. Of a kind of which nothing is known, everything is."""
+
+    known: Mapping[str, Redaction]
+
+    def of(self, kind: str | None) -> Redaction:
+        """None: not even the kind is known any more."""
+        return EVERYTHING if kind is None else self.known.get(kind, EVERYTHING)
+
+    def with_all(self, others: "Redactions", kinds: Iterable[str]) -> "Redactions":
+        """What one of both says, of these kinds."""
+        both = {kind: [each.known[kind] for each in (self, others) if kind in each.known] for kind in kinds}
+        return Redactions(
+            {
+                kind: Redaction(tuple(dict.fromkeys(path for each in found for path in each.paths)))
+                for kind, found in both.items()
+                if found
+            }
+        )
+
+
+NONE_KNOWN = Redactions({})
 
 
 def scrubbed(text: str, secrets: Sequence[str]) -> str:
@@ -181,10 +258,16 @@ def _fits(step: str, key: str) -> bool:
     return step == literal(key)
 
 
+def _is_named(path: tuple[str, ...]) -> bool:
+    return len(path) == 2 and path[0] == "**" and path[1].startswith("=")  # noqa: PLR2004  # `/**/=glob`
+
+
 def _touches(pattern: tuple[str, ...], path: tuple[str, ...]) -> bool:
-    """Whether a secret lies at this place, above it or below it."""
-    if not pattern or not path:
+    """Whether a secret lies at this place, above it or below it. Of a name it is not said where it stands."""
+    if not pattern:
         return True
+    if not path:
+        return not _is_named(pattern)
     if pattern[0] == "**":
         return _touches(pattern[1:], path) or _touches(pattern, path[1:])
     return _fits(pattern[0], path[0]) and _touches(pattern[1:], path[1:])

@@ -31,7 +31,7 @@ class Retry:
     def __post_init__(self) -> None:
         check_attempts(self.max_attempts)
         _stored(self.backoff)
-        _check_matcher(self.on)
+        check_matcher(self.on)
 
     @property
     def stored(self) -> Backoff:
@@ -52,11 +52,7 @@ class Retry:
         return duration(self.backoff(attempt, error), name="backoff")
 
     def is_retryable(self, error: BaseException) -> bool:
-        if self.on is None:
-            return True
-        if isinstance(self.on, (type, tuple)):
-            return isinstance(error, self.on)
-        return bool(self.on(error))
+        return matches(self.on, error)
 
 
 def exponential(
@@ -94,7 +90,16 @@ def _number(what: str, value: object) -> float:
     return float(value)
 
 
-def _check_matcher(on: object) -> None:
+def matches(on: Matcher | None, error: BaseException) -> bool:
+    """Whether it is one of these errors; None: every one is."""
+    if on is None:
+        return True
+    if isinstance(on, (type, tuple)):
+        return isinstance(error, on)
+    return bool(on(error))
+
+
+def check_matcher(on: object) -> None:
     """A class that is not an exception matches nothing; you would notice only when a job is not retried."""
     kinds = on if isinstance(on, tuple) else (on,) if isinstance(on, type) else ()
     is_sound = all(isinstance(kind, type) and issubclass(kind, BaseException) for kind in kinds)

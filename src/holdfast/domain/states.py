@@ -7,8 +7,8 @@ A test compares these lists with the schema; "Add a state" in CONTRIBUTING.md sa
 
 from typing import Literal, get_args
 
-ActiveState = Literal["ready", "scheduled", "waiting", "running"]
-"""The job is in the table of that name; a running one is in `lease`."""
+ActiveState = Literal["gated", "ready", "scheduled", "waiting", "running"]
+"""The job is in the table of that name; a running one is in `lease`, a gated one in `ready_gated`."""
 
 FinalState = Literal["succeeded", "failed", "cancelled", "expired"]
 """The job's last run has this outcome, and the job never changes again, unless it failed and an operator

@@ -36,6 +36,7 @@ class Availability:
         self._without_secrets = without_secrets
         self._lost_at: float | None = None
         self._last_loss = float("-inf")
+        self._last_success = float("-inf")
         self._last_noted = float("-inf")
         self._pooler: PoolerMode | None = None
         self._on_silence: WeakSet[Silenced] = WeakSet()
@@ -50,15 +51,19 @@ class Availability:
     def is_lost(self) -> bool:
         return self._lost_at is not None
 
-    def lost(self, reason: str, *, opened_at: float | None = None) -> None:
-        """A connection was lost, or none could be made.
+    def lost(self, reason: str, *, opened_at: float | None = None, tried_at: float | None = None) -> None:
+        """A connection was lost that was opened at `opened_at`, or none could be made in an attempt that
+        began at `tried_at`.
 
         A server that restarts takes all connections with it, and they are noticed one by one: those
-        opened before the last loss belong to it.
+        opened before the last loss belong to it. And a pooler may refuse a login that came during an outage
+        when others have worked already: an attempt that began before the last success says nothing new.
         """
         self.reason = self._without_secrets(reason)
         self._last_noted = monotonic()
-        if self._lost_at is None and (opened_at is None or opened_at > self._last_loss):
+        is_of_the_last_loss = opened_at is not None and opened_at <= self._last_loss
+        is_overtaken = tried_at is not None and tried_at <= self._last_success
+        if self._lost_at is None and not is_of_the_last_loss and not is_overtaken:
             self._lost_at = self._last_loss = monotonic()
             logger.warning("connection to %s lost, reconnecting: %s", self._where, self.reason)
 
@@ -107,6 +112,7 @@ class Availability:
 
     def works(self) -> None:
         """Call it when a new connection was made; after a loss, only when the server has answered on it."""
+        self._last_success = monotonic()
         if self._lost_at is not None:
             seconds = monotonic() - self._lost_at
             self._lost_at = None

@@ -18,10 +18,16 @@ Conversation = Generator[Statement[Any], list[Any], R]
 
 
 class Holder(Protocol):
-    """Has connections: holds a conversation on the caller's, or in a transaction of its own."""
+    """Has connections: holds a conversation on the caller's, or in a transaction of its own. One that only
+    reads, for an operator, is looked up by `look`: apart from what enqueues, and within a bound of time.
+    """
 
     async def hold(self, conversation: Conversation[R], conn: object) -> R: ...
     def hold_sync(self, conversation: Conversation[R], conn: object) -> R: ...
+    async def look(self, conversation: Conversation[R], conn: object) -> R: ...
+    def look_sync(self, conversation: Conversation[R], conn: object) -> R: ...
+    def chosen(self, conn: object) -> object:
+        """The caller's connection, given or around it; None if there is none."""
 
 
 def ask(statement: Statement[T]) -> Conversation[list[T]]:

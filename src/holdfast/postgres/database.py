@@ -20,7 +20,7 @@ from holdfast.postgres.pooled_connection import PooledConnection
 from holdfast.postgres.pooler_detection import PoolerMode, find_pooler
 from holdfast.postgres.reply_timeouts import replies_within
 from holdfast.postgres.rows import the_one
-from holdfast.postgres.session_settings import SessionSettings
+from holdfast.postgres.session_settings import Isolation, SessionSettings
 from holdfast.postgres.statement import Statement
 from holdfast.postgres.statement_retries import Tries
 from holdfast.postgres.translate import translated
@@ -134,9 +134,9 @@ class Database:
             with translated("commit"):
                 await pool.send(connection, b"commit")
 
-    def whole_transaction(self) -> WholeTransaction:
+    def whole_transaction(self, isolation: Isolation | None = None) -> WholeTransaction:
         """One around code that we do not know, which must neither commit nor roll back."""
-        return WholeTransaction(self._opened, self._session)
+        return WholeTransaction(self._opened, self._session, isolation)
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[psycopg.AsyncConnection[TupleRow]]:

@@ -12,6 +12,7 @@ from urllib.parse import unquote
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from holdfast.domain.did_you_mean import did_you_mean
 from holdfast.errors import InvalidConnectionString, InvalidInput, UnsupportedScheme
 from holdfast.postgres.options import KINDS, PoolOptions
 
@@ -105,6 +106,10 @@ def _read(text: str) -> dict[str, str]:
         reason = (
             re.sub(r'".*"', '"…"', str(error), flags=re.DOTALL) if isinstance(error, psycopg.Error) else ""
         )
+        if meant := did_you_mean(text.partition(":")[0].lower(), ["embedded"]):
+            raise InvalidConnectionString(
+                f"the connection string cannot be read{meant} Else {_HOW_TO}"
+            ) from None
         raise InvalidConnectionString(
             f"the connection string cannot be read ({reason.strip() or 'not text'}): {_HOW_TO}"
         ) from None

@@ -63,6 +63,7 @@ KINDS: Mapping[str, _CountOption | _LengthOption] = MappingProxyType(
         "pool_timeout": _LengthOption(),
         "idle_in_transaction_timeout": _LengthOption(zero="unlimited", most=_SERVER_LIMIT),
         "reply_timeout": _LengthOption(zero="unlimited"),
+        "question_timeout": _LengthOption(zero="unlimited", most=_SERVER_LIMIT),
     }
 )
 
@@ -80,6 +81,7 @@ class PoolOptions:
     pool_timeout: Length | None = None
     idle_in_transaction_timeout: Length | None = None
     reply_timeout: Length | None = None
+    question_timeout: Length | None = None
     synchronous_commit: bool | None = None
 
     def __post_init__(self) -> None:
@@ -110,6 +112,7 @@ class PoolSettings:
     pool_timeout: timedelta = timedelta(seconds=30)
     idle_in_transaction_timeout: timedelta = timedelta(seconds=30)
     reply_timeout: timedelta = timedelta(minutes=1)
+    question_timeout: timedelta = timedelta(seconds=5)
     synchronous_commit: bool = True
 
     def __post_init__(self) -> None:

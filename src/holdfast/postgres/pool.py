@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextlib import asynccontextmanager, suppress
 from itertools import count
-from typing import assert_never
+from typing import TypeVar, assert_never
 
 import psycopg
 from psycopg.rows import TupleRow
@@ -21,6 +21,8 @@ from holdfast.postgres.rows import has_rows
 from holdfast.postgres.session_settings import SessionSettings
 from holdfast.postgres.translate import NoReply
 
+T = TypeVar("T")
+
 _numbers = count(1)
 
 
@@ -30,8 +32,8 @@ class Pool:
         self._settings = target.settings
         self._session = session
         self._availability = target.availability
-        self._reply_seconds = target.settings.reply_timeout.total_seconds()
-        self._patience = Patience(self._reply_seconds)
+        self.reply_seconds = target.settings.reply_timeout.total_seconds()
+        self._patience = Patience(self.reply_seconds)
         self._is_tender_needed = asyncio.Event()
         self._tender: asyncio.Task[None] | None = None
         self.core = PoolCore[PooledConnection](
@@ -93,16 +95,22 @@ class Pool:
         """Send something and wait for its rows, within a bound. Parameters are `$1` and so on: psycopg
         would look for names in every text of more than 4 kB, every time. Raises psycopg's errors.
         """
+        return await self._answered(connection, _asked(connection.raw, text, params))
+
+    async def command(self, connection: PooledConnection, text: bytes) -> None:
+        """Send commands without parameters, whose answers do not matter, as one text. Without a cursor of
+        psycopg's, which would look for what to prepare.
+        """
+        await self._answered(connection, connection.command(text))
+
+    async def _answered(self, connection: PooledConnection, exchange: Awaitable[T]) -> T:
         cancellation = _Cancellation()
         with self._patience.reply_on(connection) as bound:
             try:
-                cursor = connection.raw
-                # Times and numbers are read faster as bytes; what has no parameters may be several commands.
-                await cursor.execute(text, params, binary=bool(params))
-                return await _taken_from(cursor)
+                return await exchange
             except psycopg.Error as error:
                 cancellation.raise_if_lost(error)
-                silent_for = self._reply_seconds if bound.was_reached else None
+                silent_for = self.reply_seconds if bound.was_reached else None
                 raise self.core.trust.failed(connection, error, silent_for) from error.__cause__
 
     async def roll_back(self, connection: PooledConnection) -> None:
@@ -205,8 +213,12 @@ class _Cancellation:
             raise asyncio.CancelledError from error
 
 
-async def _taken_from(cursor: psycopg.AsyncRawCursor[TupleRow]) -> list[TupleRow]:
+async def _asked(
+    cursor: psycopg.AsyncRawCursor[TupleRow], text: bytes, params: Sequence[object] | None
+) -> list[TupleRow]:
     """The rows of the reply, whose memory is freed here: the cursor is kept for the next statement."""
+    # Times and numbers are read faster as bytes; what has no parameters may be several commands.
+    await cursor.execute(text, params, binary=bool(params))
     reply = cursor.pgresult
     if not has_rows(reply):
         return []

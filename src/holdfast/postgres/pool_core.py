@@ -203,6 +203,7 @@ class PoolCore(Generic[C]):
         """Make the connection that `_reserve` made room for, or wait a while before the next try."""
         made: C | None = None
         is_ready = False
+        tried_at = monotonic()
         try:
             made = yield Connect()
             # A pooler lets us in whether or not its server is there: only an answer ends a loss.
@@ -211,7 +212,7 @@ class PoolCore(Generic[C]):
             is_ready = True
         except (psycopg.Error, OSError) as error:
             self._failures += 1
-            self._availability.lost(one_line(error))
+            self._availability.lost(one_line(error), tried_at=tried_at)
         finally:
             self._opening -= 1
             if not is_ready:

@@ -2,12 +2,18 @@
 
 import random
 from dataclasses import dataclass
+from datetime import timedelta
 from itertools import count
 from time import monotonic
 from typing import Protocol
 
 import psycopg
-from psycopg.pq.abc import PGconn
+from psycopg import sql
+from psycopg.abc import PQGen
+from psycopg.errors import error_from_result
+from psycopg.generators import execute
+from psycopg.pq import ExecStatus
+from psycopg.pq.abc import PGconn, PGresult
 from psycopg.rows import TupleRow
 
 from holdfast.postgres.options import PoolSettings
@@ -56,7 +62,30 @@ class PooledConnection(psycopg.AsyncConnection[TupleRow]):
         self.probe = SocketProbe(self)
         self.raw = psycopg.AsyncRawCursor(self)
         self._numbers = count(1)
-        self._rows_and_cursors = self.row_factory, self.cursor_factory
+        self._literals: dict[timedelta, bytes] = {}
+
+    async def command(self, text: bytes) -> None:
+        """Carry out commands without parameters; of several in one text, those after an error are not."""
+        async with self.lock:
+            results = await self.wait(_carried_out(self.pgconn, text))
+        if results[-1].status == ExecStatus.FATAL_ERROR:
+            raise error_from_result(results[-1], encoding=self.info.encoding)
+
+    def literal(self, value: object) -> bytes:
+        """The value as text of a statement. Lengths of time are remembered: they are settings, and few."""
+        match value:
+            case None:
+                return b"null"
+            case bool():  # an int too, for Python
+                return b"true" if value else b"false"
+            case int():
+                return b"%d" % value
+            case timedelta() if value in self._literals:
+                return self._literals[value]
+        written = sql.Literal(value).as_bytes(self)
+        if isinstance(value, timedelta):
+            self._literals = {value: written}
+        return written
 
     # For the following psycopg has no public words: docs/explanation/connection-pool.md says why we lean on
     # these.
@@ -78,21 +107,14 @@ class PooledConnection(psycopg.AsyncConnection[TupleRow]):
         """
         self._prepared._names[text, ()] = name  # noqa: SLF001
 
-    def enter_block(self) -> None:
-        """From now on, psycopg refuses `commit()` and `rollback()`: as inside of its own `transaction()`."""
-        self._num_transactions = 1
-
-    def leave_block(self) -> bool:
-        """Whether the block is alone: no `transaction()` inside of it is still open. A row factory that was
-        set in the block must not be there for the next one.
-        """
-        is_alone = self._num_transactions == 1
-        self._num_transactions = 0
-        self.row_factory, self.cursor_factory = self._rows_and_cursors
-        return is_alone
-
     def __del__(self, *_: object) -> None:
         """Silent: psycopg warns of one that was never closed, but a pool's may end with its program."""
+
+
+def _carried_out(libpq: PGconn, text: bytes) -> PQGen[list[PGresult]]:
+    libpq.send_query(text)
+    results: list[PGresult] = yield from execute(libpq)
+    return results
 
 
 class BlockingPooledConnection(psycopg.Connection[TupleRow]):

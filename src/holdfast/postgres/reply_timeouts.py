@@ -117,7 +117,7 @@ class Reply(Bound):
     def cut(self) -> None:
         if not self._connection.closed:
             self.was_reached = True
-            _cut(self._connection.fileno())
+            cut(self._connection.fileno())
 
 
 @contextmanager
@@ -167,10 +167,10 @@ class Watchdog:
             for descriptor, (began, seconds, bound) in self._watched.items():
                 if now >= began + seconds:
                     bound.was_reached = True
-                    _cut(descriptor)
+                    cut(descriptor)
 
 
-def _cut(descriptor: int) -> None:
+def cut(descriptor: int) -> None:
     """End a socket under the code that waits on it, which sees a lost connection, not a cancellation.
 
     Cancelling would ask the silent server to cancel, and wait for its answer again.

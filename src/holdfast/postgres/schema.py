@@ -36,9 +36,9 @@ def schema_error(
     if sqlstate in UNKNOWN_NAME:
         return SchemaNotFound(schema=schema.name, reason=reason, sqlstate=sqlstate)
     if sqlstate == FORBIDDEN:
-        remedy = (
+        advice = (
             f"its owner must grant usage on schema {schema.quoted} and rights on what is in it, as "
             "docs/how-to/least-privilege.md lists them for workers and producers"
         )
-        return MissingPrivilege(schema=schema.name, reason=reason, remedy=remedy, sqlstate=sqlstate)
+        return MissingPrivilege(schema=schema.name, reason=reason, advice=advice, sqlstate=sqlstate)
     return None

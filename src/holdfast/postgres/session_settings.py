@@ -3,9 +3,12 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Literal, TypeAlias
 
 from holdfast.postgres.options import PoolSettings
 from holdfast.postgres.pooler_detection import PoolerMode
+
+Isolation: TypeAlias = Literal["read committed", "repeatable read", "serializable"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +48,13 @@ class SessionSettings:
     @property
     def begin(self) -> bytes:
         """Begins a transaction, in one round trip with what could not be set on the session."""
+        return self.begin_at(None)
+
+    def begin_at(self, isolation: Isolation | None) -> bytes:
+        """The same at an isolation level; without one, the session's own."""
+        begin = "begin" if isolation is None else f"begin isolation level {isolation}"
         sets = () if self.pooler.keeps_sessions else self._sets("set local")
-        return "; ".join(("begin", *sets)).encode()
+        return "; ".join((begin, *sets)).encode()
 
     def _sets(self, verb: str) -> tuple[str, ...]:
         idle = self.idle_in_transaction_timeout // timedelta(milliseconds=1)

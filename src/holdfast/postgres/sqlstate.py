@@ -34,6 +34,12 @@ NO_SAVEPOINT = "3B001"
 NOT_PREPARED = "26000"
 """There is no prepared statement of that name in this session."""
 
+TOO_LATE_FOR_THE_TRANSACTION = "25001"
+"""What has to come before anything else in a transaction, such as its isolation level, came later."""
+
+CANCELLED = "57014"
+"""The statement was cancelled: by its timeout, or by an operator."""
+
 INVALID_TEXT = "22P02"
 """A text is not a value of the type that it is cast to."""
 

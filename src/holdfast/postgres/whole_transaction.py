@@ -4,17 +4,20 @@ Two round trips of its own: the savepoint that tells whether that code has ended
 `borrowed.savepoint`) goes with the begin, and the last statement goes with the commit.
 """
 
+import asyncio
+from contextlib import suppress
 from functools import cache
 from typing import Final
 
 import psycopg
-from psycopg import sql
 from psycopg.pq import PipelineStatus, TransactionStatus
 
 from holdfast.errors import InvalidInput, TransactionEnded
+from holdfast.postgres.borrowed.outage import says_outage
+from holdfast.postgres.lent_connection import LentConnection
 from holdfast.postgres.pool import Pool
 from holdfast.postgres.pooled_connection import PooledConnection
-from holdfast.postgres.session_settings import SessionSettings
+from holdfast.postgres.session_settings import Isolation, SessionSettings
 from holdfast.postgres.sqlstate import NO_SAVEPOINT, NO_TRANSACTION, NOT_PREPARED
 from holdfast.postgres.statement import Statement
 from holdfast.postgres.translate import translate, translated
@@ -25,66 +28,113 @@ _SAVEPOINT: Final = b"holdfast_block"
 _AS_WRITTEN: Final = b"set local enable_seqscan = off"
 _AS_BEFORE: Final = b"set local enable_seqscan to default"
 
+_PATIENCE: Final = 5.0
+_BUSY: Final = (
+    "a `copy()`, a `stream()` or a statement of another task is still under way on this connection at the "
+    "end of the block"
+)
+
 
 class WholeTransaction:
     """`begin`, then once `commit` or `roll_back`, which give the connection back."""
 
-    def __init__(self, pool: Pool, session: SessionSettings) -> None:
+    def __init__(self, pool: Pool, session: SessionSettings, isolation: Isolation | None = None) -> None:
         self._pool = pool
         self._session = session
-        self._connection: PooledConnection | None = None
+        self._isolation: Isolation | None = isolation
+        self._begun: tuple[PooledConnection, LentConnection] | None = None
 
-    async def begin(self) -> PooledConnection:
+    async def begin(self) -> LentConnection:
         pool = self._pool
         connection = pool.take_at_once() or await pool.take()
         try:
             with translated("begin"):
-                await pool.send(connection, _begin(self._session))
+                await pool.command(connection, _begin(self._session, self._isolation))
         except BaseException:
             pool.give_back(connection)
             raise
-        connection.enter_block()
-        self._connection = connection
-        return connection
+        lent = LentConnection(connection)
+        lent.enter_block()
+        self._begun = connection, lent
+        return lent
 
     async def commit(self, last: Statement[object]) -> None:
         """Run `last` and commit, both or neither: `last` must fail if nothing may be committed, since its
         answer is not waited for.
         """
-        connection, is_alone = self._taken()
+        connection, lent = self._taken()
         try:
-            self._check(connection, is_alone=is_alone)
+            is_at_rest = await self._is_at_rest(connection)
+            self._check(connection, is_alone=lent.end(), is_at_rest=is_at_rest)
             await self._send(connection, last)
         except BaseException:
+            if not await self._is_at_rest(connection, is_leaving=True):
+                connection.pgconn.finish()  # cancelled while it waited: a rollback would wait for the same
+            lent.end()
             await self._pool.roll_back(connection)
             raise
         finally:
-            self._give_back(connection, is_alone=is_alone)
+            self._give_back(connection, lent)
 
-    async def roll_back(self, error: BaseException) -> None:
-        """After `error`. Raises TransactionEnded from it if the transaction was ended before."""
-        connection, is_alone = self._taken()
+    async def roll_back(self, error: BaseException) -> bool:
+        """After `error`. Whether the connection or the server failed, so that nothing could be committed.
+        Raises TransactionEnded from it if the transaction was ended before.
+        """
+        connection, lent = self._taken()
+        is_gone = is_lost = False
         try:
             # A cancelled task leaves at once: it sends no more questions.
-            is_gone = isinstance(error, Exception) and await self._is_gone(connection)
+            is_leaving = not isinstance(error, Exception)
+            if not await self._is_at_rest(connection, is_leaving=is_leaving):
+                connection.pgconn.finish()  # which rolls back
+            elif not is_leaving:
+                is_gone = await self._is_gone(connection)
+                is_lost = lent.broken or says_outage(error)
+            lent.end()
             await self._pool.roll_back(connection)
         finally:
-            self._give_back(connection, is_alone=is_alone)
+            self._give_back(connection, lent)
         if is_gone:
             raise TransactionEnded from error
+        return is_lost
 
-    def _taken(self) -> tuple[PooledConnection, bool]:
-        connection, self._connection = self._connection, None
-        assert connection is not None, "begun once, and ended once"  # noqa: S101  # a mistake of this package
-        return connection, connection.leave_block()
+    @property
+    def reply_seconds(self) -> float:
+        """How long a statement of ours may take; zero means for ever."""
+        return self._pool.reply_seconds
 
-    def _give_back(self, connection: PooledConnection, *, is_alone: bool) -> None:
-        """Closed if a task still has a `transaction()` on it, which would end in the next one's block."""
-        if not is_alone:
+    def _taken(self) -> tuple[PooledConnection, LentConnection]:
+        begun, self._begun = self._begun, None
+        assert begun is not None, "begun once, and ended once"  # noqa: S101  # a mistake of this package
+        return begun
+
+    def _give_back(self, connection: PooledConnection, lent: LentConnection) -> None:
+        """Closed if a task still has a `transaction()` on it, which it would not find ended."""
+        if not lent.end():
             connection.pgconn.finish()
+        lent.give_up()
         self._pool.give_back(connection)
 
-    def _check(self, connection: PooledConnection, *, is_alone: bool) -> None:
+    async def _is_at_rest(self, connection: PooledConnection, *, is_leaving: bool = False) -> bool:
+        """Whether nothing is under way. A statement of another task is waited for, for some seconds; a
+        `copy()` or a `stream()` that was left open never ends, and the latter keeps psycopg's lock.
+        """
+        libpq = connection.pgconn
+        if (
+            libpq.transaction_status != TransactionStatus.ACTIVE
+            or libpq.pipeline_status != PipelineStatus.OFF
+        ):
+            return True
+        if not is_leaving:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(min(self.reply_seconds or _PATIENCE, _PATIENCE)), connection.lock:
+                    pass
+        return libpq.transaction_status != TransactionStatus.ACTIVE
+
+    def _check(self, connection: PooledConnection, *, is_alone: bool, is_at_rest: bool) -> None:
+        if not is_at_rest:
+            connection.pgconn.finish()
+            raise InvalidInput(_BUSY)
         if connection.pgconn.transaction_status == TransactionStatus.IDLE:
             raise TransactionEnded
         if connection.pgconn.pipeline_status != PipelineStatus.OFF:
@@ -100,14 +150,14 @@ class WholeTransaction:
         name = connection.prepared_as(text)
         try:
             if not self._session.pooler.keeps_sessions:
-                await self._pool.send(connection, _commit(_written_out(connection, last)))
+                await self._pool.command(connection, _commit(_written_out(connection, last)))
             elif name is not None:
-                await self._pool.send(connection, _commit(_execute(connection, name, last)))
+                await self._pool.command(connection, _commit(_execute(connection, name, last)))
             else:
                 # A name of its own for every try: after an error it is unknown whether this was prepared.
                 name = connection.new_name()
                 prepare = b"prepare %b as %b" % (name, text)
-                await self._pool.send(connection, _commit(prepare, _execute(connection, name, last)))
+                await self._pool.command(connection, _commit(prepare, _execute(connection, name, last)))
                 connection.note_prepared(text, name)
         except psycopg.Error as error:
             if error.sqlstate in (NO_TRANSACTION, NO_SAVEPOINT):
@@ -128,8 +178,8 @@ class WholeTransaction:
 
 
 @cache
-def _begin(session: SessionSettings) -> bytes:
-    return session.begin + b"; savepoint " + _SAVEPOINT
+def _begin(session: SessionSettings, isolation: Isolation | None) -> bytes:
+    return session.begin_at(isolation) + b"; savepoint " + _SAVEPOINT
 
 
 def _commit(*commands: bytes) -> bytes:
@@ -139,16 +189,10 @@ def _commit(*commands: bytes) -> bytes:
 
 def _execute(connection: PooledConnection, name: bytes, statement: Statement[object]) -> bytes:
     values = statement.encoded()[1]
-    return b"execute %b(%b)" % (name, b", ".join([_literal(connection, value) for value in values]))
+    return b"execute %b(%b)" % (name, b", ".join([connection.literal(value) for value in values]))
 
 
 def _written_out(connection: PooledConnection, statement: Statement[object]) -> bytes:
     """With its parameters in its text."""
     text = psycopg.AsyncClientCursor(connection).mogrify(statement.text, statement.params)
     return text.encode(connection.info.encoding)
-
-
-def _literal(connection: PooledConnection, value: object) -> bytes:
-    if value is None:
-        return b"null"
-    return b"%d" % value if type(value) is int else sql.Literal(value).as_bytes(connection)

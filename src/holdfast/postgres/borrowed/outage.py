@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from holdfast.errors import HoldfastError
+from holdfast.errors import ConnectionLost, DatabaseError, DataRefused, HoldfastError
 from holdfast.postgres.borrowed.driver_errors import told
 from holdfast.postgres.sqlstate import Meaning, is_data_code, of_code
 
@@ -27,31 +27,49 @@ def is_outage_of(error: BaseException) -> bool:
     return any(map(_is_broken, chain)) and not any(isinstance(each, ValueError) for each in chain)
 
 
-def mark_outage(error: BaseException) -> None:
-    """An error of the connection's own library reaches the caller as it is. The mark tells the worker that a
-    begin or a commit of ours met a database in trouble, and not a mistake of the handler's.
+def has_met_outage(error: BaseException) -> bool:
+    """Of an error that the begin or the commit of a block has met, on a connection of ours or a borrowed
+    one.
     """
-    if is_outage_of(error):
-        _mark(error)
+    if isinstance(error, DatabaseError):
+        return not isinstance(error, DataRefused)
+    return is_outage_of(error)
+
+
+def says_outage(error: BaseException) -> bool:
+    """Of an error of the caller's own statement, or of one that followed it: whether its code says that the
+    server or the way to it failed.
+    """
+    code, _ = told(error)
+    return code is not None and of_code(code).meaning is Meaning.TRANSIENT
+
+
+def is_outcome_unknown(error: BaseException) -> bool:
+    """Of an error that a commit has met: whether it may have taken effect all the same."""
+    match error:
+        case HoldfastError():
+            return isinstance(error, ConnectionLost)
+        case Exception():
+            code, _ = told(error)
+            return of_code(code).is_outcome_unknown if code is not None else is_outage_of(error)
+        case _:  # cancelled
+            return True
 
 
 @contextmanager
 def outages_marked() -> Iterator[None]:
-    """The same for a statement of ours in a transaction of the caller's. An earlier error of the caller's own
-    may have ended that transaction: so only what says that the server or the connection failed is marked.
+    """Around a statement of ours in a transaction of the caller's. The error of its library reaches the
+    caller as it is; the mark tells the worker that it is no mistake of the handler's. An earlier error of the
+    caller's own may have ended that transaction: so only what says that the server or the connection failed
+    is marked.
     """
     try:
         yield
     except Exception as error:
-        code, _ = told(error)
-        if is_outage_of(error) and (code is None or of_code(code).meaning is Meaning.TRANSIENT):
-            _mark(error)
+        if says_outage(error) or (told(error)[0] is None and is_outage_of(error)):
+            with suppress(AttributeError):
+                error.holdfast_outage = True  # type: ignore[attr-defined]  # read by worker/attempt_outcome.py
         raise
-
-
-def _mark(error: BaseException) -> None:
-    with suppress(AttributeError):
-        error.holdfast_outage = True  # type: ignore[attr-defined]  # read by worker/attempt_outcome.py
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:

@@ -4,7 +4,7 @@ Only the server can tell. A commit may be sent as text, and some libraries silen
 transaction after it.
 """
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from types import TracebackType
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 from holdfast.errors import TransactionEnded, WrongConnection
 from holdfast.postgres.borrowed.driver_errors import told
 from holdfast.postgres.borrowed.kinds import awaited, blocking, described
+from holdfast.postgres.borrowed.outage import is_outage_of, says_outage
 from holdfast.postgres.borrowed.run import run_on, run_on_blocking
 from holdfast.postgres.sqlstate import NO_SAVEPOINT, NO_TRANSACTION
 from holdfast.postgres.statement import Statement
@@ -20,9 +21,10 @@ _NAME = "holdfast_block"
 
 
 @asynccontextmanager
-async def kept_whole(connection: Any) -> AsyncIterator[None]:
+async def kept_whole(connection: Any, on_outage: Callable[[], None]) -> AsyncIterator[None]:
     """TransactionEnded when the block has ended the transaction that is open on `connection`, by a commit or
     by a rollback; WrongConnection, before the block, when none is open: the connection is in autocommit.
+    `on_outage` is called if the block has raised and its connection or its server failed.
     """
     # psycopg's own block also refuses commit() and rollback() on the connection, in its own words.
     is_psycopg = awaited(connection) == "psycopg"
@@ -33,7 +35,10 @@ async def kept_whole(connection: Any) -> AsyncIterator[None]:
         yield
     except BaseException as error:
         # A cancelled task leaves at once: it sends no more questions.
-        is_gone = isinstance(error, Exception) and await _is_gone(connection)
+        answer = await _asked(connection) if isinstance(error, Exception) else None
+        is_gone = answer is not None and _says_gone(answer)
+        if not is_gone and _is_outage(error, answer):
+            on_outage()
         await savepoint.__aexit__(type(error), error, error.__traceback__)
         if is_gone:
             raise TransactionEnded from error
@@ -43,7 +48,7 @@ async def kept_whole(connection: Any) -> AsyncIterator[None]:
 
 
 @contextmanager
-def kept_whole_blocking(connection: Any) -> Iterator[None]:
+def kept_whole_blocking(connection: Any, on_outage: Callable[[], None]) -> Iterator[None]:
     """The same, blocking."""
     is_psycopg = blocking(connection) == "psycopg"
     savepoint = connection.transaction(_NAME) if is_psycopg else _BlockingSavepoint(connection)
@@ -52,7 +57,10 @@ def kept_whole_blocking(connection: Any) -> Iterator[None]:
     try:
         yield
     except BaseException as error:
-        is_gone = isinstance(error, Exception) and _is_gone_blocking(connection)
+        answer = _asked_blocking(connection) if isinstance(error, Exception) else None
+        is_gone = answer is not None and _says_gone(answer)
+        if not is_gone and _is_outage(error, answer):
+            on_outage()
         savepoint.__exit__(type(error), error, error.__traceback__)
         if is_gone:
             raise TransactionEnded from error
@@ -91,21 +99,28 @@ class _BlockingSavepoint:
             run_on_blocking(self._connection, _sent("release savepoint"))
 
 
-async def _is_gone(connection: object) -> bool:
-    """Asked by the one statement that works after an error, too; all is rolled back afterwards anyway."""
+async def _asked(connection: object) -> Exception | None:
+    """How the one statement fails that works after an error, too; all is rolled back afterwards anyway."""
     try:
         await run_on(connection, _sent("rollback to savepoint"))
     except Exception as error:  # noqa: BLE001  # whatever it is, the block's own error tells more
-        return _says_gone(error)
-    return False
+        return error
+    return None
 
 
-def _is_gone_blocking(connection: object) -> bool:
+def _asked_blocking(connection: object) -> Exception | None:
     try:
         run_on_blocking(connection, _sent("rollback to savepoint"))
     except Exception as error:  # noqa: BLE001  # as above
-        return _says_gone(error)
-    return False
+        return error
+    return None
+
+
+def _is_outage(error: BaseException, answer: Exception | None) -> bool:
+    """Whether a block raised `error` because its server failed, or its connection: that is what the `answer`
+    to a later statement says.
+    """
+    return says_outage(error) or (answer is not None and is_outage_of(answer))
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from holdfast.postgres.migrations.version import primary_message
 from holdfast.postgres.schema import Schema
 from holdfast.postgres.sqlstate import FORBIDDEN, LOCKED_OUT
 
-_REMEDY = (
+_ADVICE = (
     'run "holdfast migrate" as the role that owns the schema (or may create it), '
     'or hand the output of "holdfast migrate --sql" to a role that may'
 )
@@ -70,7 +70,7 @@ class Trouble:
         if error.sqlstate == FORBIDDEN:
             reason = primary_message(error)
             return MissingPrivilege(
-                schema=self.schema.name, reason=reason, remedy=_REMEDY, sqlstate=error.sqlstate
+                schema=self.schema.name, reason=reason, advice=_ADVICE, sqlstate=error.sqlstate
             )
         return None
 
