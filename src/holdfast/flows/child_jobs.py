@@ -16,6 +16,8 @@ from holdfast.domain.states import final_state
 from holdfast.errors import ChildFailed, InvalidInput, Undecodable
 from holdfast.flows.replay import Replay
 from holdfast.flows.step_values import Typed
+from holdfast.worker.job_kind import Kind
+from holdfast.worker.outgoing_jobs import OutgoingJobs
 
 R_co = TypeVar("R_co", covariant=True)
 
@@ -25,15 +27,18 @@ _SETTLE_SECONDS = 0.05
 class ChildJob(Generic[R_co]):
     """A job that the flow begins when this is awaited, by itself or in `flow.gather(…)`. Gives its result."""
 
-    def __init__(self, replay: Replay, kind: str, signature: Signature, job: NewJob) -> None:
+    def __init__(self, replay: Replay, declared: Kind, job: NewJob) -> None:
+        kind = declared.name
         if job.unique_key is not None:
             raise InvalidInput(
                 f"{kind} has a unique key, so it may be another's job: enqueue it in a step that returns "
-                "the id of its handle, and give this to flow.wait_job(id, type=…)"
+                "the id of its handle, and give this to flow.wait_job(id, type=…); or call it with "
+                "using(unique=False), if its kind has the key"
             )
         self._replay = replay
+        self.declared = declared
         self.kind = kind
-        self.signature = signature
+        self.signature = declared.signature
         self.job = job
         self.name: str | None = None
 
@@ -58,6 +63,10 @@ def check_job(job: object) -> None:
             f"{job.__name__}(…) is already called: give flow.call the job, and its arguments after it: "
             f"{job.__name__}, …"
         )
+    if isinstance(job, str):
+        raise InvalidInput(
+            f"flow.call takes the job first, and .named(…) names the child: flow.call(job, …).named({job!r})"
+        )
     if not hasattr(job, "call"):
         name = getattr(job, "__name__", repr(job))
         raise InvalidInput(
@@ -73,13 +82,15 @@ async def outcomes_of(replay: Replay, children: Sequence[ChildJob[Any]], *, is_e
     for name, child in zip(names, children, strict=True):
         if name in records:
             _check_the_same(replay, records[name], name, child)
-    new = [(name, child.job) for name, child in zip(names, children, strict=True) if name not in records]
+    new = [(name, child) for name, child in zip(names, children, strict=True) if name not in records]
+    begun: list[int] = []
     if new:
-        begun = await replay.recorder.call(
-            replay.fence, new, bunch=names[0], place=arrived[0][1], code=replay.code
-        )
-    else:
-        begun = []
+        with OutgoingJobs((child.declared, child.job) for _, child in new) as outgoing:
+            calls = [(name, job) for (name, _), job in zip(new, outgoing.jobs, strict=True)]
+            begun = await replay.recorder.call(
+                replay.fence, calls, bunch=names[0], place=arrived[0][1], code=replay.code
+            )
+            outgoing.written((job, True) for job in begun)
     if new or not all(records[name].is_done for name in names):
         under_way = [record.child for record in records.values() if record.child and not record.is_done]
         replay.children[names[0]] = under_way + begun

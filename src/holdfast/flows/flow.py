@@ -14,6 +14,7 @@ from holdfast.flows.child_jobs import ChildJob, check_job, result_of
 from holdfast.flows.events import Event, payload_of
 from holdfast.flows.gather import Failures, gather
 from holdfast.flows.replay import Replay
+from holdfast.flows.shared_limits import check_child
 from holdfast.flows.step_replay import do_step, draw
 from holdfast.flows.step_runner import StepRunner, check_function
 from holdfast.flows.step_transaction import StepTransaction
@@ -196,7 +197,10 @@ class Flow:
         """A child: a job, or another flow, that starts when you await this, alone or in `gather`."""
         check_job(job)
         call = job.call(*args, **kwargs)
-        return ChildJob(self._replay, call.kind.name, call.kind.signature, call.job)
+        if call.job.limits:
+            claimed = self._replay.claimed
+            check_child(claimed.kind, claimed.row.args, call.kind, call.job.limits)
+        return ChildJob(self._replay, call.kind, call.job)
 
     @overload
     async def wait_job(self, job: "Handle[R]", *, type: None = None, name: str | None = None) -> R: ...

@@ -24,6 +24,7 @@ from holdfast.worker.failure_from_error import from_error
 from holdfast.worker.handler_requests import EndWith, Snooze
 from holdfast.worker.job_kind import Kind
 from holdfast.worker.job_threads import JobThreads
+from holdfast.worker.middleware import step_within
 from holdfast.worker.processes import Processes
 
 
@@ -42,7 +43,13 @@ class FlowCaller:
 
     async def call(self, claimed: ClaimedRun, context: Context, arguments: dict[str, Any]) -> Any:
         isolated = partial(self._processes.call_function, claimed, context)
-        steps = self._steps[claimed.run] = StepRunner(self._threads, claimed.check_lease, isolated)
+        around = claimed.kind.middleware.stepping
+        steps = self._steps[claimed.run] = StepRunner(
+            self._threads,
+            claimed.check_lease,
+            isolated,
+            partial(step_within, around, context) if around else None,
+        )
         try:
             return await self._replay(claimed, context, steps, arguments)
         except BaseException as error:

@@ -1,4 +1,6 @@
-"""Wakes flows whose wait is over, and those that have waited for as long as they wanted to."""
+"""Wakes flows whose wait is over, and those that have waited for as long as they wanted to. Wake-ups of the
+ends of members of groups are counted on the way, by `storage.flows.wake`.
+"""
 
 from time import monotonic
 

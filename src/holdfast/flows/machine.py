@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Never, NoReturn, TypeVar, dataclass_transform
 
+from holdfast.domain.did_you_mean import did_you_mean
 from holdfast.domain.duration import Length, duration
 from holdfast.domain.job import check_length
 from holdfast.domain.retry import Retry
@@ -14,10 +14,9 @@ from holdfast.errors import InvalidInput
 if TYPE_CHECKING:
     from typing_extensions import TypeVar as TypeVarWithDefault
 
-    from holdfast.domain.uniqueness import Unique
+    from holdfast.domain.uniqueness import OnConflict, Unique
     from holdfast.handle import Handle
     from holdfast.job import Call, Job, Using
-    from holdfast.storage.jobs import OnConflict
 
     # What a machine ends with: `class Import(Machine[Report])`; anything, if it does not say.
     R = TypeVarWithDefault("R", default=Any)
@@ -72,8 +71,7 @@ def _instead(option: str) -> str:
             '. What needs a process of its own is a job, @app.job(isolate="process"), that the step\'s run() '
             'enqueues; or write a flow: its steps take it, flow.step(…, isolate="process")'
         )
-    found = get_close_matches(option, ("retry", "timeout"), n=1)
-    return f'; did you mean "{found[0]}"?' if found else ", which @app.machine(…) may take"
+    return did_you_mean(option, ("retry", "timeout")) or ", which @app.machine(…) may take"
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +145,10 @@ class Machine(Generic[R]):
         priority: int | None = None,
         queue: str | None = None,
         unique: "Unique | None" = None,
-        on_conflict: "OnConflict" = "existing",
+        on_conflict: "OnConflict | None" = None,
+        debounce: Length | None = None,
+        max_wait: Length | None = None,
+        unique_for: Length | None = None,
         deadline: Length | datetime | None = None,
         tags: Sequence[str] | None = None,
         retry: Retry | None = None,
@@ -163,6 +164,9 @@ class Machine(Generic[R]):
             queue=queue,
             unique=unique,
             on_conflict=on_conflict,
+            debounce=debounce,
+            max_wait=max_wait,
+            unique_for=unique_for,
             deadline=deadline,
             tags=tags,
             retry=retry,

@@ -3,6 +3,7 @@
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from msgspec import structs
@@ -28,6 +29,7 @@ from holdfast.worker.context import Context
 from holdfast.worker.failure_from_error import from_error
 from holdfast.worker.handler_requests import EndWith, Snooze
 from holdfast.worker.job_threads import JobThreads
+from holdfast.worker.middleware import step_within
 
 _NO_TRANSACTION = (
     "ctx.transaction() completes a job, but a machine's step ends by what it returns: commit a transaction "
@@ -104,7 +106,8 @@ class MachineCaller:
         step = current.step
         args = (context,) if current.kind.takes_context else ()
         run: Any = step.run  # type: ignore[attr-defined]  # it was looked for when the machine was registered
-        return await steps.run(run, args, {}, step.__step_policy__.timeout)
+        running = partial(steps.run, run, args, {}, step.__step_policy__.timeout)
+        return await step_within(claimed.kind.middleware.stepping, context, current.kind.name, running)
 
     async def _go_on(self, claimed: ClaimedRun, current: CurrentStep, asked: Move) -> None:
         # From before the lease goes until it is known whether it went: its absence is then no sign of a loss.

@@ -7,7 +7,7 @@ stored in another shape than the code's is an error that shows what is stored.
 import inspect
 import json
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from types import FunctionType
 from typing import Any, get_args, get_origin
@@ -15,7 +15,8 @@ from typing import Any, get_args, get_origin
 from holdfast.codec.complaints import quoted
 from holdfast.codec.signature import Signature
 from holdfast.domain.job import ARGS_LIMIT, check_name
-from holdfast.domain.redaction import Redaction
+from holdfast.domain.limit_keys import KindLimit
+from holdfast.domain.redaction import Redaction, named
 from holdfast.errors import InvalidArguments, InvalidInput, Undecodable
 from holdfast.flows.machine import Machine, Step
 from holdfast.worker.context import Context
@@ -48,15 +49,15 @@ class MachineSignature(Signature):
 
     __slots__ = ("_by_class", "_by_name", "_machine")
 
-    def __init__(self, machine: type[Machine[Any]]) -> None:
+    def __init__(self, machine: type[Machine[Any]], secret_names: tuple[str, ...] = ()) -> None:
         _check(machine)
-        super().__init__(_ending(machine), {}, Context)
+        super().__init__(_ending(machine), {}, Context, secret_names)
         self.name = machine.__name__
         self._machine = machine
         self._by_name: dict[str, StepKind] = {}
         self._by_class: dict[type, StepKind] = {}
         for name, step in _steps_of(machine).items():
-            self._by_name[name] = self._by_class[step] = _kind(machine, name, step)
+            self._by_name[name] = self._by_class[step] = _kind(machine, name, step, secret_names)
         if not self._by_name:
             raise InvalidInput(f"{self.name} has no steps: write class …(Step) inside of it")
 
@@ -71,8 +72,13 @@ class MachineSignature(Signature):
     @property
     def redaction(self) -> Redaction:
         """The secret fields of all steps: a stored step says its name, but is masked without knowing it."""
-        paths = (path for kind in self._by_name.values() for path in kind.signature.redaction.written())
-        return Redaction.of(f"/fields{path}" for path in paths)
+        steps = [kind.signature.redaction.declared().written() for kind in self._by_name.values()]
+        fields = [f"/fields{path}" for paths in steps for path in paths]
+        return Redaction.of([*fields, *named(self._secret_names)])
+
+    @property
+    def may_hold_secrets(self) -> bool:
+        return any(kind.signature.may_hold_secrets for kind in self._by_name.values())
 
     def json_schema(self) -> dict[str, Any]:
         one_of = [
@@ -106,6 +112,24 @@ class MachineSignature(Signature):
     def keyed(self, text: str) -> str:
         """All fields of a step are stored, those with defaults too."""
         return text
+
+    def limited(self, limit: str, by: tuple[str, ...]) -> KindLimit:
+        """By fields of the step that starts the machine."""
+        self.check_names(by, f'limit "{limit}"')
+        is_secret = any(self.redaction.covers(["fields", name]) for name in by)
+        return KindLimit(limit, by, within="fields", is_secret=is_secret)
+
+    def check_names(self, names: Iterable[str], whose: str) -> None:
+        """A step that starts the machine must have all of them; which one that is only its caller knows."""
+        steps = {name: set(_names(kind.step)) for name, kind in self._by_name.items()}
+        wanted = set(names)
+        if any(wanted <= fields for fields in steps.values()):
+            return
+        has = "; ".join(f"{name} has {', '.join(sorted(each)) or 'none'}" for name, each in steps.items())
+        raise InvalidInput(
+            f"{whose} names {', '.join(sorted(wanted))}, and no step of {self.name} has fields of these "
+            f"names: {has}"
+        )
 
     def kind_of(self, step: object) -> StepKind:
         """Under which name the machine knows this step."""
@@ -153,7 +177,9 @@ def _steps_of(machine: type[Machine[Any]]) -> dict[str, type[Step]]:
     }
 
 
-def _kind(machine: type[Machine[Any]], name: str, step: type[Step]) -> StepKind:
+def _kind(
+    machine: type[Machine[Any]], name: str, step: type[Step], secret_names: tuple[str, ...]
+) -> StepKind:
     full = f"{machine.__name__}.{name}"
     check_name("step name", name)
     run = getattr(step, "run", None)
@@ -162,7 +188,7 @@ def _kind(machine: type[Machine[Any]], name: str, step: type[Step]) -> StepKind:
     taken = list(inspect.signature(run).parameters)[1:]
     if len(taken) > 1:
         raise InvalidInput(f"{full}.run takes {', '.join(taken)}: it is given the Context, or nothing")
-    signature = Signature.of(_maker(full, step), context=Context)
+    signature = Signature.of(_maker(full, step), context=Context, secret_names=secret_names)
     return StepKind(name, step, signature, takes_context=bool(taken))
 
 

@@ -1,17 +1,19 @@
 """Flows as operators see them: values made from the stored rows."""
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Literal, get_args
 
-from holdfast.domain.redaction import NOTHING, Redaction, scrubbed_value
+from holdfast.domain.redaction import Redaction, scrubbed_value
 from holdfast.domain.states import FinalState, JobState, RunOutcome, final_state
 from holdfast.storage.flows_shown import FlowRow, StepRow
 from holdfast.storage.job_lookup import Found, LedgerEntry
 
 _STATE = "state"
+_STEP_FAILED = re.compile(r'holdfast\.errors\.StepFailed: step "(.*?)" failed')
 
 StepState = Literal["done", "unknown", JobState]
 STEP_STATES: tuple[StepState, ...] = get_args(StepState)
@@ -102,6 +104,20 @@ class FlowRecord:
         return [step for step in self.steps if step.state == "waiting"]
 
     @property
+    def failed_step(self) -> str | None:
+        """The step whose error failed it; None if it has not failed, or not in a step. One that is tried only
+        once leaves no checkpoint: its error names it.
+        """
+        if self.state != "failed":
+            return None
+        error = self.error or {}
+        ended = [step for step in self.steps if step.state == "failed" and step.error]
+        # A flow may catch the error of one step, and fail with another one later.
+        found = [step.name for step in ended if _words(step.error) == _words(error)]
+        told = (match[1] for cause in error.get("causes", ()) if (match := _STEP_FAILED.match(str(cause))))
+        return found[-1] if found else next(told, None)
+
+    @property
     def children(self) -> list[FlowStep]:
         return [step for step in self.steps if step.child is not None]
 
@@ -159,10 +175,10 @@ def record_of(found: Found, rows: Sequence[StepRow], ledger: Sequence[LedgerEntr
 
 def masked(record: FlowRecord, redaction: Redaction) -> FlowRecord:
     """As people may see it. The values of a machine's steps are their fields. Those of other steps are what
-    functions returned: what they quote of secret arguments is masked.
+    functions returned: what they quote of secret arguments is masked, and what is secret by its name.
     """
     secrets = redaction.secrets_in(record.args)
-    fields = redaction.below("fields") if record.is_machine else NOTHING
+    fields = redaction.below("fields") if record.is_machine else redaction.anywhere()
     return replace(
         record,
         args=redaction.masked(record.args),
@@ -248,6 +264,10 @@ def _history(ledger: Sequence[LedgerEntry], at: str | None) -> list[FlowRun]:
             )
         )
     return runs[::-1]
+
+
+def _words(error: dict[str, Any] | None) -> tuple[Any, Any]:
+    return ((error or {}).get("type"), (error or {}).get("message"))
 
 
 def _read(text: str | None) -> Any:

@@ -1,6 +1,7 @@
 """A step of a flow: answered from its checkpoint, or run now and recorded."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from holdfast.domain.flow_path import full_name
@@ -30,7 +31,8 @@ async def do_step(
         await replay.pause(full, record.left_to_wait, failures, record.error, place)
     try:
         with inside(replay, full):
-            value = await steps.run(function, args, kwargs, options.timeout, is_isolated=options.is_isolated)
+            run = partial(steps.run, function, args, kwargs, options.timeout, is_isolated=options.is_isolated)
+            value = await steps.within(full, run)
         text = typed.encode(f'what step "{full}" gave', value)
     except (LeaseLost, Cancel, EndWith):
         raise

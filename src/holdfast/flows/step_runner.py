@@ -29,6 +29,8 @@ class StepTimeout(TimeoutError):
 
 Isolated = Callable[[Callable[..., Any], dict[str, Any], Callable[[], None]], Awaitable[Any]]
 """Takes a function, its arguments, and what to call when a child begins to run it."""
+Around = Callable[[str, Callable[[], Awaitable[Any]]], Awaitable[Any]]
+"""Takes a step's name and what runs it."""
 
 
 async def _nowhere(
@@ -45,13 +47,24 @@ class StepRunner:
     """
 
     def __init__(
-        self, threads: JobThreads, check_lease: Callable[[], None], isolated: Isolated = _nowhere
+        self,
+        threads: JobThreads,
+        check_lease: Callable[[], None],
+        isolated: Isolated = _nowhere,
+        around: Around | None = None,
     ) -> None:
-        """`check_lease` raises when nothing may begin any more."""
+        """`check_lease` raises when nothing may begin any more. `around` is the middleware of a step, by its
+        name.
+        """
         self._threads = threads
+        self._around = around
         self._check_lease = check_lease
         self._isolated = isolated
         self._running: set[Future[Any]] = set()
+
+    async def within(self, step: str, run: Callable[[], Awaitable[Any]]) -> Any:
+        """Run a step inside of its middleware."""
+        return await (run() if self._around is None else self._around(step, run))
 
     async def run(
         self,

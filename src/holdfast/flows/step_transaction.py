@@ -13,7 +13,7 @@ from holdfast.flows.replay import Replay
 from holdfast.flows.step_runner import kept_failure
 from holdfast.flows.step_values import ANYTHING, Typed
 from holdfast.postgres.borrowed import run_on
-from holdfast.postgres.borrowed.outage import mark_outage
+from holdfast.postgres.borrowed.outage import has_met_outage
 from holdfast.postgres.database import Database
 from holdfast.storage.flows import checkpoint
 from holdfast.worker.committing_block import committing
@@ -56,10 +56,11 @@ class StepTransaction:
                 raise kept_failure(record)
             self._is_done, self._value = True, record.value
             return None
+        self._replay.claimed.met_outage = False
         try:
             await self._begin()
         except BaseException as error:
-            mark_outage(error)
+            self._replay.claimed.met_outage = has_met_outage(error)
             await self._roll_back(error)
             raise
         connection: psycopg.AsyncConnection[Any] = self._connection
@@ -67,7 +68,7 @@ class StepTransaction:
 
     async def _begin(self) -> None:
         self._replay.check_lease()
-        block = committing(self._connection, self._database, self._write)
+        block = committing(self._connection, self._database, self._write, self._met_outage)
         self._connection = await self._stack.enter_async_context(block)
         self._stack.enter_context(inside(self._replay, self._name))
 
@@ -82,7 +83,7 @@ class StepTransaction:
         try:
             await self._stack.aclose()
         except Exception as failure:
-            mark_outage(failure)
+            self._replay.claimed.met_outage = has_met_outage(failure)
             await self._failed(failure)
             raise
 
@@ -101,6 +102,10 @@ class StepTransaction:
         self._replay.path.check()
         if isinstance(error, Fail) or not isinstance(error, (HandlerRequest, LeaseLost)):
             await self._replay.fail(self._name, "transaction", error, place=self._place)
+
+    def _met_outage(self) -> None:
+        """The block has failed, and so has its connection."""
+        self._replay.claimed.met_outage = True
 
     async def _write(self, connection: object) -> None:
         replay = self._replay

@@ -7,6 +7,7 @@ from time import monotonic
 from typing import Generic, Protocol, TypeVar
 
 from holdfast.domain.job import NewJob
+from holdfast.domain.uniqueness import OnConflict
 from holdfast.errors import InvalidInput
 from holdfast.postgres.conversation import hold
 from holdfast.postgres.database import Database
@@ -14,7 +15,7 @@ from holdfast.postgres.schema import Schema
 from holdfast.postgres.statement import Statement
 from holdfast.producer.producer import Producer
 from holdfast.producer.wake_ups import woken_by
-from holdfast.storage.jobs import CHUNK, Enqueued, OnConflict, enqueue_chunks, enqueue_many
+from holdfast.storage.jobs import CHUNK, Enqueued, enqueue_chunks, enqueue_many
 
 K = TypeVar("K")
 K_co = TypeVar("K_co", covariant=True)
@@ -38,8 +39,10 @@ class Enqueueable(Protocol[K_co]):
 
 
 def conflict_choices(calls: Iterable[Enqueueable[object]]) -> set[OnConflict]:
-    """What the calls with a unique key ask for if the key is taken."""
-    return {call.on_conflict for call in calls if call.job.unique_key is not None}
+    """What the calls with a unique key ask for if the key is taken, but for debounced ones."""
+    return {
+        call.on_conflict for call in calls if call.job.unique_key is not None and call.job.debounce is None
+    }
 
 
 def only_choice(choices: set[OnConflict]) -> OnConflict:

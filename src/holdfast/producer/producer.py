@@ -6,6 +6,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 from holdfast.domain.job import NewJob
+from holdfast.domain.uniqueness import OnConflict
 from holdfast.postgres.availability import Availability
 from holdfast.postgres.blocking_database import BlockingDatabase
 from holdfast.postgres.conversation import hold, hold_blocking
@@ -19,7 +20,7 @@ from holdfast.producer.nearby_workers import NearbyWorkers
 from holdfast.producer.notifier import Notifier
 from holdfast.producer.wake_ups import BLOCKING_HINTS, HINTS, woken_by
 from holdfast.storage.fit import check_fit
-from holdfast.storage.jobs import Enqueued, OnConflict, enqueue, enqueue_many
+from holdfast.storage.jobs import Enqueued, enqueue, enqueue_many
 
 
 @dataclass(frozen=True, slots=True)

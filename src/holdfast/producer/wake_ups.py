@@ -15,6 +15,9 @@ from holdfast.storage.channels import Channel
 LEADER: Final = ""
 """Stands for the leader among the names of queues, of which none is empty: something is due later."""
 
+GATE: Final = "\x01"
+"""Stands for the leader too: jobs wait at a gate. No queue has this character in its name."""
+
 PAUSE: Final = 0.002
 """Seconds between any two NOTIFYs of one process."""
 
@@ -25,26 +28,38 @@ BLOCKING_HINTS: Final = replace(HINTS, pool_timeout=timedelta(seconds=2))
 
 
 def woken_by(jobs: Iterable[NewJob]) -> set[str]:
-    """The queues whose workers new jobs wake, and LEADER if any job is due later."""
-    return {LEADER if job.delay or job.run_at else job.policy.queue for job in jobs}
+    """The queues whose workers new jobs wake, LEADER if any job is due later, GATE if any has limits. A
+    debounced job that has been put off for as long as it can be is due now.
+    """
+    names = set()
+    for job in jobs:
+        is_later = job.delay or job.run_at or job.debounce
+        if is_later:
+            names.add(LEADER)
+        if not is_later or job.max_wait:
+            names.add(GATE if job.limits else job.policy.queue)
+    return names
 
 
 def wake(schema: Schema, names: set[str]) -> Statement[object]:
-    """One NOTIFY for each queue, and for LEADER."""
+    """One NOTIFY for each queue, for LEADER and for GATE."""
     return Statement(
         "wake",
         f"/* {schema.name}.wake */ select pg_notify(channel, payload)"  # noqa: S608  # a checked name
         " from unnest(%(channels)s::text[], %(payloads)s::text[]) as w (channel, payload)",
         {
             "channels": [_channel(name).in_schema(schema) for name in sorted(names)],
-            "payloads": sorted(names),
+            "payloads": ["" if name == GATE else name for name in sorted(names)],
         },
         lambda nothing: nothing,
     )
 
 
+_LEADERS: Final = {LEADER: Channel.DUE, GATE: Channel.GATE}
+
+
 def _channel(name: str) -> Channel:
-    return Channel.DUE if name == LEADER else Channel.READY
+    return _LEADERS.get(name, Channel.READY)
 
 
 class NotifyPace:

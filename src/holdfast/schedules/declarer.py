@@ -80,8 +80,12 @@ class Declared:
         return isinstance(self.scopes, str) or callable(self.scopes)
 
     def new(self) -> NewSchedule:
-        """As it is written; InvalidArguments if the job cannot be called with the arguments given."""
+        """As it is written. InvalidArguments if the job cannot be called with the arguments given, and
+        InvalidInput if they lack the key of a limit.
+        """
         is_left_to_scopes = self.scopes is not None and self.args is None and not self.has_args
+        if self.scopes is None and self.kind.limits is not None:
+            self.kind.limits.of(self._encoded())
         return NewSchedule(
             self.name,
             self.timing,
@@ -221,7 +225,7 @@ class Declarer:
             given = await ask_source(one.scopes, self._handlers)
         finally:
             slow.cancel()
-        return use(given, one.kind.signature, has_args=one.has_args)
+        return use(given, one.kind, has_args=one.has_args)
 
     async def _tell(self, one: Declared, problem: str | None) -> None:
         """In the log, once, and in the row of the schedule."""

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypedDict
 
+from msgspec import structs
+
 from holdfast.domain.duration import Length, duration
 from holdfast.domain.schedule_rules import Missed, Overlap, Rules, read_rules
 from holdfast.domain.timing import Timing
@@ -53,10 +55,15 @@ def stored_schedule(
     """For `put`: the schedule, and its scopes."""
     if scope is not None and scopes is not None:
         raise InvalidInput("give scope for one or scopes for several, not both")
-    if not call.job.is_plain:
+    if not structs.replace(call.job, limits=()).is_plain:
         raise InvalidInput(
-            "a schedule says when its job runs: leave out delay, at, deadline and unique; "
-            'for one at a time there is overlap="skip"'
+            "a schedule says when its job runs: leave out delay, at, deadline and unique (give unique=False "
+            'if its kind has one); for one at a time there is overlap="skip"'
+        )
+    if call.kind.limits is not None and call.job.limits != call.kind.limits.of(call.job.args):
+        raise InvalidInput(
+            "the jobs of a schedule use limits as their arguments say when they fire: leave out "
+            "using(limit=…)"
         )
     new = NewSchedule(
         name,
@@ -70,7 +77,7 @@ def stored_schedule(
     if not new.has_scopes:
         return new, WHOLE_APP
     _check_list(scopes)
-    read = use([scope] if scope is not None else scopes or (), call.kind.signature, has_args=True)
+    read = use([scope] if scope is not None else scopes or (), call.kind, has_args=True)
     if read.problem:
         raise InvalidInput(f'schedule "{name}": {read.problem}')
     return new, read.scopes

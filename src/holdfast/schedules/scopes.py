@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from holdfast.codec.signature import Signature
 from holdfast.domain.job import check_name
 from holdfast.domain.time_zones import zone_named
 from holdfast.errors import HoldfastError, InvalidInput
@@ -16,6 +15,7 @@ from holdfast.postgres.database import Database
 from holdfast.postgres.statement import Statement
 from holdfast.storage.schedules import NewScope
 from holdfast.worker import django_connections
+from holdfast.worker.job_kind import Kind
 
 _PATIENCE = 60
 _SHOWN = 3
@@ -86,7 +86,7 @@ async def _asked(source: Source, database: Database) -> list[object]:
     return list(await answer if inspect.isawaitable(answer) else answer)
 
 
-def use(given: Iterable[object], signature: Signature, *, has_args: bool) -> Read:
+def use(given: Iterable[object], kind: Kind, *, has_args: bool) -> Read:
     """Each on its own: one that cannot be used is reported, and holds up no other.
 
     `has_args`: a scope without arguments of its own takes the schedule's.
@@ -94,7 +94,7 @@ def use(given: Iterable[object], signature: Signature, *, has_args: bool) -> Rea
     scopes, problems = [], []
     for one in given:
         try:
-            scopes.append(_usable(one, signature, has_args=has_args))
+            scopes.append(_usable(one, kind, has_args=has_args))
         except HoldfastError as error:
             problems.append(f"{getattr(one, 'id', one)!r}: {error}")
     if not problems:
@@ -121,7 +121,8 @@ def _query(text: str) -> Statement[str]:
     return Statement("scopes", f"select row_to_json(q)::text from ({body}) q", {}, str)  # noqa: S608  # the user's own
 
 
-def _usable(one: object, signature: Signature, *, has_args: bool) -> NewScope:
+def _usable(one: object, kind: Kind, *, has_args: bool) -> NewScope:
+    signature = kind.signature
     match one:
         case str():
             new = NewScope(one)
@@ -136,6 +137,8 @@ def _usable(one: object, signature: Signature, *, has_args: bool) -> NewScope:
     check_name("scope", new.scope)
     if new.zone is not None:
         zone_named(new.zone)
+    if new.args is not None and kind.limits is not None:
+        kind.limits.of(new.args)
     if new.args is None and not has_args:
         raise InvalidInput(f"{signature.name}() needs arguments: give the scope args=…")
     return new

@@ -29,7 +29,9 @@ class AttemptStarted(LightValue, frozen=True):
 class AttemptEnded(LightValue, frozen=True):
     """An attempt was settled. `outcome` is that of the ledger: succeeded, retried, failed, … `waiting` is
     what a flow starts to wait for, such as `for packed:42`; `next_step` the step that a machine moves to at
-    once; `flag` why the result of a success was dropped.
+    once; `flag` why the result of a success was dropped. `error` is what the handler raised, unless its
+    arguments hold secrets, which it may quote; `tags` are told of failures. `waited` is how long the job had
+    been ready when this run began.
     """
 
     of: AttemptFact
@@ -40,6 +42,9 @@ class AttemptEnded(LightValue, frozen=True):
     waiting: str | None = None
     next_step: str | None = None
     flag: str | None = None
+    error: BaseException | None = None
+    tags: tuple[str, ...] = ()
+    waited: timedelta | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +86,49 @@ class WorkerStarted:
 class WorkerStopped:
     worker: int
     released: int
+
+
+@dataclass(frozen=True, slots=True)
+class RunsLeftUnsettled:
+    """A worker has stopped while the database did not answer: nothing could be written of the runs of these
+    jobs. The leader rescues them when the worker's lease has ended.
+    """
+
+    worker: int
+    jobs: tuple[int, ...]
+    lease: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerQuietened:
+    """An operator asked this worker to claim nothing, or to go on. `running` jobs go on in any case."""
+
+    worker: int
+    is_quiet: bool
+    running: int
+    by: str | None
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SlotsChanged:
+    """An operator asked this worker to run more or fewer jobs of a queue at once."""
+
+    worker: int
+    queue: str
+    slots: int
+    before: int
+
+
+@dataclass(frozen=True, slots=True)
+class StopAsked:
+    """An operator asked this worker to stop. `is_now`: without waiting for its `running` jobs."""
+
+    worker: int
+    is_now: bool
+    running: int
+    by: str | None
+    reason: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,9 +190,10 @@ class JobExpired:
 
 @dataclass(frozen=True, slots=True)
 class JobsExpired:
-    """So many more of one kind in the same pass."""
+    """So many more of one kind in one queue in the same pass."""
 
     kind: str
+    queue: str
     count: int
 
 
@@ -162,12 +211,14 @@ class HooksUntold:
 class NobodyServes:
     """Jobs wait, and no live worker can take them: those of a queue, of a kind, of a kind in a queue, or of a
     schedule. `near` ends the sentence with a similar name, if there is one: `; did you mean "mail"?`.
+    `is_quiet`: workers that could take them are quiet, by an operator's wish.
     """
 
     schedule: str | None
     queue: str | None
     kind: str | None
     near: str = ""
+    is_quiet: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +264,10 @@ Event = (
     | LoopBlocked
     | WorkerStarted
     | WorkerStopped
+    | RunsLeftUnsettled
+    | WorkerQuietened
+    | SlotsChanged
+    | StopAsked
     | WorkerWasLost
     | LeadershipChanged
     | ChoreDid

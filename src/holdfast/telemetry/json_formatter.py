@@ -24,11 +24,11 @@ class JsonFormatter(logging.Formatter):
         }
         facts = getattr(record, "holdfast", None)
         if isinstance(facts, dict):
-            line |= facts
+            line |= facts  # its traceback among them
         else:
             line |= {"message": record.getMessage(), **getattr(record, "holdfast_facts", {})}
-        if record.exc_info:
-            line["exception"] = self.formatException(record.exc_info)
+            if record.exc_info:
+                line["exception"] = self.formatException(record.exc_info)
         # Inside of its strings, JSON reads these escapes back as what they stand for.
         return escaped(_object(line))
 

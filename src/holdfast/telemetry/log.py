@@ -23,10 +23,14 @@ from holdfast.telemetry.events import (
     LoopBlocked,
     NobodyServes,
     PlansMissed,
+    RunsLeftUnsettled,
     RunTakenAway,
     ScheduleFailed,
     ScopesAwaited,
+    SlotsChanged,
     StillRunning,
+    StopAsked,
+    WorkerQuietened,
     WorkerStarted,
     WorkerStopped,
     WorkerWasLost,
@@ -38,6 +42,7 @@ logger = logging.getLogger("holdfast.worker")
 
 _success_line = SuccessLine(logger)
 _LEVELS: dict[type[Event], int] = {AttemptStarted: logging.DEBUG, AttemptEnded: logging.INFO}
+_NAMED = 20
 _THREAD = 'plain functions cannot be stopped, see isolate="process"'
 _AT_LEAST_ONCE = "; the job may run again and repeat this run's effects"
 _NOT_BEGUN = "; the handler was not called, and the job runs elsewhere"
@@ -66,7 +71,7 @@ class EventLog:
                 if logger.isEnabledFor(level):
                     facts = {**_of(event.of), **_ending(event)}
                     waiting = event.waiting and f", waiting {escaped(event.waiting)}"
-                    say(logger, level, _ended(event), _traceback(event), waiting, **facts)
+                    say(logger, level, _ended(event), _traceback(event), waiting, event.error, **facts)
             case LeaseWasLost():
                 _line(logging.WARNING, _lease_lost(event), **_of(event.of))
             case StillRunning(fact, told, is_thread):
@@ -91,6 +96,36 @@ class EventLog:
                 )
             case WorkerStopped(worker, released):
                 _line(logging.INFO, "worker stopped", worker=worker, released=released)
+            case RunsLeftUnsettled(worker, jobs, lease):
+                _line(
+                    logging.ERROR,
+                    "stopped while the database did not answer: runs could not be settled, and the leader "
+                    "rescues their jobs when this worker's lease has ended",
+                    worker=worker,
+                    runs=len(jobs),
+                    jobs=_some(jobs),
+                    within=compact(lease),
+                )
+            case WorkerQuietened(worker, is_quiet, running, by, reason):
+                _line(
+                    logging.INFO,
+                    "quiet: claiming nothing until told to go on" if is_quiet else "going on: claiming again",
+                    worker=worker,
+                    running=running,
+                    by=by,
+                    reason=reason,
+                )
+            case SlotsChanged(worker, queue, slots, before):
+                _line(logging.INFO, "slots changed", worker=worker, queue=queue, slots=slots, before=before)
+            case StopAsked(worker, is_now, running, by, reason):
+                _line(
+                    logging.INFO,
+                    "asked to stop at once: releasing the running jobs" if is_now else "asked to stop",
+                    worker=worker,
+                    running=running,
+                    by=by,
+                    reason=reason,
+                )
             case WorkerWasLost(worker, aborted):
                 _line(
                     logging.WARNING,
@@ -132,11 +167,12 @@ class EventLog:
                     queue=queue,
                     attempt=attempt,
                 )
-            case JobsExpired(kind, count):
+            case JobsExpired(kind, queue, count):
                 _line(
                     logging.ERROR,
                     "more jobs expired: they waited past their deadlines",
                     kind=kind,
+                    queue=queue,
                     count=count,
                 )
             case HooksUntold(kind, outcome, count, job):
@@ -178,6 +214,11 @@ class EventLog:
 log_event = EventLog()
 
 
+def _some(ids: tuple[int, ...]) -> str:
+    more = len(ids) - _NAMED
+    return ",".join(map(str, ids[:_NAMED])) + (f" and {more} more" if more > 0 else "")
+
+
 def _lease_lost(event: LeaseWasLost) -> str:
     then = _NOT_BEGUN if event.doing == "begin" else _AT_LEAST_ONCE
     return f"lease lost, could not {event.doing}{then}"
@@ -186,6 +227,8 @@ def _lease_lost(event: LeaseWasLost) -> str:
 def _unserved(event: NobodyServes) -> str:
     if event.schedule is not None:
         return "no live worker knows the kind of this schedule: its jobs will wait"
+    if event.is_quiet:
+        return "every live worker that could run these jobs is quiet or stopping: they wait"
     if event.kind is None:
         return "no live worker serves this queue: its jobs wait"
     if event.queue is None:
@@ -232,7 +275,8 @@ def _ended(event: AttemptEnded) -> str:
 
 
 def _ending(event: AttemptEnded) -> dict[str, object]:
-    facts: dict[str, object] = {"took_ms": _milliseconds(event.took)}
+    tags = {"tags": ",".join(event.tags)} if event.tags else {}  # Sentry keeps only the first ten facts
+    facts: dict[str, object] = {**tags, "took_ms": _milliseconds(event.took)}
     if event.delay is not None:
         facts["delay_ms"] = _milliseconds(event.delay)
     if event.failure is not None:

@@ -11,29 +11,32 @@ from holdfast.telemetry.error_line import Start
 from holdfast.telemetry.record_maker import blank_record
 
 
-def say(
+def say(  # noqa: PLR0917  # by position, since a fact may have any name
     to: logging.Logger,
     level: int,
     message: str,
     traceback: str | None = None,
     more: str | None = None,
+    error: BaseException | None = None,
     /,
     **facts: object,
 ) -> None:
     """A line with facts: as key=value in text, as members in JSON. A traceback comes below the text, each of
     its lines indented, so that none passes for a line of the log; in JSON it is a member. `more` is added to
-    the message of the text alone.
+    the message of the text alone. `error` is for other handlers of the program, such as Sentry's: no text is
+    made of it.
     """
     if to.isEnabledFor(level):
-        to.handle(fact_record(to, level, message, traceback, more, **facts))
+        to.handle(fact_record(to, level, message, traceback, more, error, **facts))
 
 
-def fact_record(
+def fact_record(  # noqa: PLR0917  # as say
     of: logging.Logger,
     level: int,
     message: str,
     traceback: str | None = None,
     more: str | None = None,
+    error: BaseException | None = None,
     /,
     **facts: object,
 ) -> logging.LogRecord:
@@ -44,7 +47,9 @@ def fact_record(
     vars(record)["holdfast"] = told
     if traceback is not None:
         told["traceback"] = traceback
-        record.exc_text = indented(traceback)
+        record.exc_text = indented(traceback)  # a formatter makes none of exc_info then
+        if error is not None:
+            record.exc_info = (type(error), error, error.__traceback__)
     return record
 
 

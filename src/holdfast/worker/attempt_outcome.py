@@ -24,13 +24,16 @@ from holdfast.domain.outcome import (
 from holdfast.domain.transition import CancelJob, FailJob, RetryJob, SnoozeJob, Transition
 from holdfast.errors import DatabaseError, DataRefused, InvalidInput, LeaseLost, TransactionEnded
 from holdfast.worker.claimed_run import ClaimedRun, Stop
+from holdfast.worker.context import Context, claimed_of
 from holdfast.worker.failure_from_error import from_error
 from holdfast.worker.handler_requests import (
     Cancel,
+    CloseLimit,
     EndWith,
     Fail,
     RetryLater,
     Snooze,
+    closed_for,
     reason_of,
     retried_after,
     snoozed_for,
@@ -59,6 +62,11 @@ def outcome_of_stop(claimed: ClaimedRun, error: BaseException) -> AttemptOutcome
             return Failed(from_error(error))
 
 
+def superseded_by(job: int) -> Failure:
+    """Why a job ends without being called: a debounced one with the same unique key came after it."""
+    return Failure(f"job {job} took over its unique key with newer arguments", "superseded")
+
+
 def outcome_of_error(claimed: ClaimedRun, error: BaseException) -> AttemptOutcome:
     try:
         requested = _requested(error)
@@ -71,8 +79,9 @@ def outcome_of_error(claimed: ClaimedRun, error: BaseException) -> AttemptOutcom
         # A backoff that the caller gave when enqueueing goes before the kind's own function.
         is_chosen = claimed.row.backoff is None
         delay = retry.chosen_delay(claimed.row.attempt, error) if is_chosen else None
-        # `on` is about the handler's own errors. An outage of Holdfast's database is always retried.
-        is_retryable = is_outage(error) or retry.is_retryable(error)
+        # `on` is about the handler's own errors. An outage of Holdfast's database is always retried. So is a
+        # run whose transaction it ended: whatever the handler raises then, nothing was written.
+        is_retryable = claimed.met_outage or is_outage(error) or retry.is_retryable(error)
     except Exception as worse:  # noqa: BLE001  # a retry policy is the user's code
         worse.__context__ = error
         return Failed(from_error(worse))
@@ -81,8 +90,8 @@ def outcome_of_error(claimed: ClaimedRun, error: BaseException) -> AttemptOutcom
 
 
 def is_outage(error: BaseException) -> bool:
-    """Whether a statement or commit of Holdfast, such as that of ctx.transaction(), met a database in
-    trouble. The attempt counts, since the handler has run, but it is retried while attempts are left.
+    """Whether a statement of Holdfast met a database in trouble. The attempt counts, since the handler has
+    run, but it is retried while attempts are left.
     """
     if isinstance(error, DatabaseError):
         return not isinstance(error, DataRefused)
@@ -93,6 +102,9 @@ def _requested(error: BaseException) -> AttemptOutcome | None:  # noqa: PLR0911 
     match error:
         case EndWith():
             return error.outcome
+        case CloseLimit():
+            # Later, and not only closed out: the limit may be another one, or removed by now.
+            return Snoozed(closed_for(error))
         case Snooze():
             return Snoozed(snoozed_for(error))
         case RetryLater():
@@ -123,10 +135,14 @@ def as_stored(claimed: ClaimedRun, outcome: AttemptOutcome) -> AttemptOutcome:
             return outcome
 
 
+def shown_failure(context: Context, error: BaseException) -> Failure:
+    """An error of a handler as others may see it: what it quotes of secret arguments is masked."""
+    return from_error(error).without(secrets_of(claimed_of(context)))
+
+
 def secrets_of(claimed: ClaimedRun) -> tuple[str, ...]:
-    """The secret values among the arguments of a run, as texts."""
-    signature = claimed.kind.signature
-    return signature.secrets_in(claimed.row.args) if signature.redaction.paths else ()
+    """The secret values that the handler of a run is called with, as texts."""
+    return claimed.kind.signature.secrets_taken(claimed.row.args)
 
 
 def has_done_its_work(claimed: ClaimedRun, thread: "Future[Any]") -> bool:

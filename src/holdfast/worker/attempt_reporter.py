@@ -10,13 +10,14 @@ from holdfast.errors import JobEnded
 from holdfast.producer.wake_ups import LEADER
 from holdfast.storage.runs import Answer
 from holdfast.telemetry.events import AttemptEnded, AttemptStarted, Emitter, LeaseWasLost
-from holdfast.worker.attempt_outcome import failure_and_delay
+from holdfast.worker.attempt_outcome import failure_and_delay, secrets_of
 from holdfast.worker.claimed_run import ClaimedRun, CommittedEnd
 from holdfast.worker.context import Context
 from holdfast.worker.current_run import log_of
 from holdfast.worker.hook_caller import HookCaller
 from holdfast.worker.job_kind import Hook
 from holdfast.worker.settler import RunEnding
+from holdfast.worker.uncertain_commits import UncertainCommits
 
 
 class AttemptReporter:
@@ -28,11 +29,13 @@ class AttemptReporter:
         hook_caller: HookCaller,
         wake: Callable[[str], None],
         forget: Callable[[ClaimedRun], None],
+        uncertain: UncertainCommits,
     ) -> None:
         self._emitter = emitter
         self._hook_caller = hook_caller
         self._wake = wake
         self._forget = forget
+        self._uncertain = uncertain
 
     def started(self, claimed: ClaimedRun) -> None:
         self._emitter.emit(AttemptStarted(claimed.fact))
@@ -72,12 +75,30 @@ class AttemptReporter:
                     end.failure,
                     waiting=end.waiting,
                     next_step=end.next_step,
+                    waited=claimed.waited,
                 )
             )
             self._wake(LEADER)
 
     def lost(self, claimed: ClaimedRun, context: Context, doing: str) -> None:
-        """The run was taken away while it was about to do this."""
+        """The run was taken away while it was about to do this. Or it has ended before, by a commit whose
+        reply was lost: the ledger knows.
+        """
+        end = claimed.uncertain_end
+        if end is None:
+            self._taken_away(claimed, context, doing)
+            return
+
+        def told(outcome: RunOutcome | None) -> None:
+            if outcome == end.outcome:
+                self.committed(claimed, context, end, None)
+            else:
+                self._taken_away(claimed, context, doing)
+
+        self._forget(claimed)
+        self._uncertain.ask(claimed.job, claimed.run, told)
+
+    def _taken_away(self, claimed: ClaimedRun, context: Context, doing: str) -> None:
         self._forget(claimed)
         self._emitter.emit(LeaseWasLost(claimed.fact, doing))
         self._hook_caller.soon(claimed, ("on_lease_lost", claimed.kind.hooks.on_lease_lost, (context,)))
@@ -85,7 +106,9 @@ class AttemptReporter:
     def _succeeded(self, claimed: ClaimedRun, context: Context, flag: str | None) -> None:
         """A flag says that the result was dropped: that is emitted even if no success is heard."""
         if flag is not None or self._emitter.is_heard(AttemptEnded):
-            self._emitter.emit(AttemptEnded(claimed.fact, "succeeded", claimed.took, flag=flag))
+            self._emitter.emit(
+                AttemptEnded(claimed.fact, "succeeded", claimed.took, flag=flag, waited=claimed.waited)
+            )
         if claimed.kind.hooks.on_success:
             self._hook_caller.soon(claimed, ("on_success", claimed.kind.hooks.on_success, (context,)))
 
@@ -98,7 +121,16 @@ class AttemptReporter:
             self._wake(claimed.queue)
         failure, delay = failure_and_delay(ending.transition)
         self._emitter.emit(
-            AttemptEnded(claimed.fact, outcome, claimed.took, failure, delay if goes_on else None)
+            AttemptEnded(
+                claimed.fact,
+                outcome,
+                claimed.took,
+                failure,
+                delay if goes_on else None,
+                error=None if failure is None or secrets_of(claimed) else ending.error,
+                tags=tuple(claimed.row.tags or ()) if failure is not None else (),
+                waited=claimed.waited,
+            )
         )
         error = ending.error if ending.error is not None else _job_ended(claimed.job, outcome, failure)
         hooks = claimed.kind.hooks.told_of(outcome)

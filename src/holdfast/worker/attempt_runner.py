@@ -8,12 +8,14 @@ from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from holdfast.codec.result import NOTHING_RETURNED
 from holdfast.domain.backoff import from_json
 from holdfast.domain.outcome import AttemptOutcome, Cancelled, Failed, Released, Unreadable
-from holdfast.domain.transition import SUCCESS, Run, decide
+from holdfast.domain.states import RunOutcome
+from holdfast.domain.transition import SUCCESS, CancelJob, Run, Transition, decide
 from holdfast.errors import DatabaseError, Undecodable
 from holdfast.worker import forked_copy
 from holdfast.worker.attempt_outcome import (
@@ -22,6 +24,7 @@ from holdfast.worker.attempt_outcome import (
     outcome_of_error,
     outcome_of_result,
     outcome_of_stop,
+    superseded_by,
 )
 from holdfast.worker.attempt_reporter import AttemptReporter
 from holdfast.worker.callers import Caller, come_to
@@ -29,9 +32,11 @@ from holdfast.worker.claimed_run import ClaimedRun, Stop
 from holdfast.worker.context import Context
 from holdfast.worker.current_run import current_run, log_of
 from holdfast.worker.failure_from_error import from_error
-from holdfast.worker.handler_requests import HandlerRequest
+from holdfast.worker.handler_requests import HandlerRequest, error_behind
 from holdfast.worker.job_kind import Style
 from holdfast.worker.lease import NotBegun
+from holdfast.worker.log_keeper import LogKeeper
+from holdfast.worker.middleware import run_within
 from holdfast.worker.processes.places import Places
 from holdfast.worker.settler import RunEnding, Settler
 from holdfast.worker.slots import Slots
@@ -55,6 +60,7 @@ class AttemptRunner:
         stray_threads: StrayThreads,
         misfit_for: Callable[[int], Awaitable[timedelta | None]],
         context: Callable[[ClaimedRun], Context],
+        log_keeper: LogKeeper,
     ) -> None:
         self._callers = callers
         self._settler = settler
@@ -64,15 +70,16 @@ class AttemptRunner:
         self._stray_threads = stray_threads
         self._misfit_for = misfit_for
         self._context = context
+        self._log_keeper = log_keeper
         self.is_start_heard = True
 
-    async def run(self, claimed: ClaimedRun) -> None:  # noqa: C901  # every way that a run can end
+    async def run(self, claimed: ClaimedRun) -> None:
         claimed.is_begun = True
         context = self._context(claimed)
-        if claimed.job in self._stray_threads.since:
+        uncalled = self.uncalled(claimed)
+        if uncalled is not None:
             self._free_slot(claimed, None)
-            put_off = self._stray_threads.put_off(claimed.job)
-            self._settler.put(RunEnding.of(claimed, put_off, context, self._reporter.settled))
+            self._settler.put(RunEnding.of(claimed, uncalled, context, self._reporter.settled))
             return
         caller = self._callers[claimed.kind.style]
         error: BaseException | None = None
@@ -82,7 +89,7 @@ class AttemptRunner:
             if forked_copy.is_copy:
                 forked_copy.leave(error)
             if isinstance(outcome, Unreadable):
-                outcome = await self._with_duration(claimed, outcome)
+                outcome = await self.with_duration(claimed, outcome)
             thread = caller.left_behind(claimed)
             if thread is not None and claimed.committed is None:
                 await self._stray_threads.end(claimed, thread)
@@ -96,16 +103,48 @@ class AttemptRunner:
             outcome, error = Failed(from_error(ours)), ours
         finally:
             self._free_slot(claimed, thread)
+        ending = self.ending(claimed, context, outcome, error)
+        if claimed.lines is not None:
+            await self._log_keeper.end(claimed, told_by(claimed, ending))
         if claimed.committed is not None:
-            if thread is not None and claimed.kind.style == "thread":  # only our waiting for it was cut short
-                error = thread.exception() if thread.done() else None
+            error = _raised_after_its_end(claimed, thread, error)
+        self.hand_over(claimed, context, ending, outcome, error)
+
+    def ending(
+        self, claimed: ClaimedRun, context: Context, outcome: AttemptOutcome, error: BaseException | None
+    ) -> RunEnding | None:
+        """What is to be settled; None if there is nothing: its own commit has ended it, or it has lost its
+        lease.
+        """
+        if claimed.committed is not None or claimed.stop is Stop.LOST:
+            return None
+        return self._decided(claimed, context, outcome, error)
+
+    def hand_over(
+        self,
+        claimed: ClaimedRun,
+        context: Context,
+        ending: RunEnding | None,
+        outcome: AttemptOutcome,
+        error: BaseException | None,
+    ) -> None:
+        """To the settler, or to those who are told what has become of the run."""
+        if ending is not None:
+            self._settler.put(ending)
+        elif claimed.committed is not None:
             self._reporter.committed(claimed, context, claimed.committed, error)
-        elif claimed.stop is Stop.LOST:
+        else:
             is_begun = not isinstance(error, NotBegun)
             doing = f"settle as {type(outcome).__name__.lower()}" if is_begun else "begin"
             self._reporter.lost(claimed, context, doing)
-        else:
-            self._settler.put(self._decided(claimed, context, outcome, error))
+
+    def uncalled(self, claimed: ClaimedRun) -> Transition | None:
+        """What becomes of a run whose handler must not be called."""
+        if claimed.job in self._stray_threads.since:
+            return self._stray_threads.put_off(claimed.job)
+        if claimed.row.newer is not None:
+            return CancelJob(superseded_by(claimed.row.newer))
+        return None
 
     def _decided(
         self, claimed: ClaimedRun, context: Context, outcome: AttemptOutcome, error: BaseException | None
@@ -136,6 +175,8 @@ class AttemptRunner:
         except Undecodable as error:
             return Unreadable(from_error(error, "decode_error")), error
         current_run.set(claimed)
+        if claimed.kind.keep_logs != "never":
+            self._log_keeper.begin(claimed)
         stop = claimed.stop
         if stop is not None:  # before its first step, so there was nothing to cancel yet
             return outcome_of_stop(claimed, early := asyncio.CancelledError()), early
@@ -146,7 +187,7 @@ class AttemptRunner:
             if claimed.kind.hooks.on_start:
                 await self._reporter.call_on_start(claimed.kind.hooks.on_start, claimed, context)
                 claimed.check_lease()
-            result = await caller.call(claimed, context, arguments)
+            result = await _called(claimed, context, caller, arguments)
             if result is not None:
                 result = await come_to(result)
         except asyncio.CancelledError as error:
@@ -155,10 +196,11 @@ class AttemptRunner:
             raise
         except BaseException as error:  # noqa: BLE001  # whatever a handler raises ends its attempt, not the worker
             is_stopped = claimed.stop in _ON_REQUEST and not isinstance(error, HandlerRequest)
-            return outcome_of_stop(claimed, error) if is_stopped else outcome_of_error(claimed, error), error
+            judge = outcome_of_stop if is_stopped else outcome_of_error
+            return judge(claimed, error), error_behind(error)
         return outcome_of_result(claimed, result)
 
-    async def _with_duration(self, claimed: ClaimedRun, misfit: Unreadable) -> Unreadable:
+    async def with_duration(self, claimed: ClaimedRun, misfit: Unreadable) -> Unreadable:
         """Adds for how long the stored arguments have not fitted. If the database cannot tell now, the next
         run asks again.
         """
@@ -173,3 +215,31 @@ class AttemptRunner:
             self._slots.give_back(claimed.queue)
         else:
             self._stray_threads.remember(claimed, thread, self._slots.give_back)
+
+
+def told_by(claimed: ClaimedRun, ending: RunEnding | None) -> RunOutcome | None:
+    """How the run ended, for its log lines; None: it was taken away."""
+    if ending is not None:
+        return ending.transition.outcome
+    end = claimed.committed
+    if end is None:
+        return None
+    return end.outcome if end.failure is None else "retried"
+
+
+def _raised_after_its_end(
+    claimed: ClaimedRun, thread: "Future[Any] | None", error: BaseException | None
+) -> BaseException | None:
+    """What the handler raised after its own commit had ended the run."""
+    if thread is None or claimed.kind.style != "thread":
+        return error
+    # Only our waiting for it was cut short.
+    return thread.exception() if thread.done() else None
+
+
+def _called(
+    claimed: ClaimedRun, context: Context, caller: Caller, arguments: dict[str, Any]
+) -> Awaitable[Any]:
+    if not claimed.kind.middleware.running:
+        return caller.call(claimed, context, arguments)
+    return run_within(claimed, context, partial(caller.call, claimed, context, arguments))

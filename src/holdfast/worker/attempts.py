@@ -12,24 +12,29 @@ from typing import Any
 from holdfast.domain.failure import Failure
 from holdfast.domain.fingerprint import identified
 from holdfast.domain.transition import FailJob
+from holdfast.postgres.session_settings import Isolation
 from holdfast.storage.runs import ClaimRow, Saving
 from holdfast.telemetry.events import AttemptStarted, Emitter, StillRunning
 from holdfast.worker.attempt_reporter import AttemptReporter
 from holdfast.worker.attempt_runner import AttemptRunner
+from holdfast.worker.batch_run import BatchMember, BatchRun
+from holdfast.worker.batch_runner import BatchRunner
 from holdfast.worker.callers import Caller
 from holdfast.worker.claimed_run import ClaimedRun, Stop
 from holdfast.worker.completion import Completion
 from holdfast.worker.context import Context
 from holdfast.worker.hook_caller import HookCaller
-from holdfast.worker.job_kind import Hooks, Kinds, Style
+from holdfast.worker.job_kind import Hooks, Kind, Kinds, Style
 from holdfast.worker.lease import Lease
+from holdfast.worker.log_keeper import LogKeeper
 from holdfast.worker.processes.places import Places
 from holdfast.worker.run_timeouts import RunTimeouts
 from holdfast.worker.settler import RunEnding, Settler
 from holdfast.worker.slots import Slots
 from holdfast.worker.stray_threads import StrayThreads
+from holdfast.worker.uncertain_commits import UncertainCommits
 
-Complete = Callable[[ClaimedRun, Any], Completion]
+Complete = Callable[[ClaimedRun, Any, Isolation | None], Completion]
 _PATIENCE_SECONDS = 2.0
 
 
@@ -49,6 +54,8 @@ class Attempts:
         wake: Callable[[str], None],
         stray_threads: StrayThreads,
         misfit_for: Callable[[int], Awaitable[timedelta | None]],
+        uncertain: UncertainCommits,
+        log_keeper: LogKeeper,
     ) -> None:
         self._kinds = kinds
         self._settler = settler
@@ -58,16 +65,17 @@ class Attempts:
         self._new_task = _task_factory(self._loop)
         self.runs: dict[int, ClaimedRun] = {}
         # Makes what the handler and the hooks of a run are given.
-        save_progress = self._save_progress
+        save_progress, spend = self._save_progress, self._settler.put_spending
 
         def context(claimed: ClaimedRun) -> Context:
             # By place: made for every job, where keywords cost.
-            return Context(claimed, save_progress, complete)
+            return Context(claimed, save_progress, complete, spend)
 
         self.context: Callable[[ClaimedRun], Context] = context
         self._timeouts = RunTimeouts(self.runs, self._stop_soon)
         self._hook_caller = HookCaller(emitter)
-        self._reporter = AttemptReporter(emitter, self._hook_caller, wake, self._forget)
+        self._uncertain = uncertain
+        self._reporter = AttemptReporter(emitter, self._hook_caller, wake, self._forget, uncertain)
         self._runner = AttemptRunner(
             callers,
             settler,
@@ -77,6 +85,18 @@ class Attempts:
             stray_threads=stray_threads,
             misfit_for=misfit_for,
             context=self.context,
+            log_keeper=log_keeper,
+        )
+        self._batch_runner = BatchRunner(
+            self._runner,
+            callers,
+            settler,
+            self._reporter,
+            slots=slots,
+            stray_threads=stray_threads,
+            context=self.context,
+            complete=complete,
+            log_keeper=log_keeper,
         )
 
     def begin(self, lease: Lease, queue: str, rows: Sequence[ClaimRow]) -> None:
@@ -84,7 +104,8 @@ class Attempts:
         self._runner.is_start_heard = self._emitter.is_heard(AttemptStarted)
         for row in rows:
             kind = self._kinds.get(row.kind)
-            if kind is None:
+            if kind is None or kind.batch is not None:
+                self._slots.give_back(queue)
                 self._refuse(lease, queue, row)
                 continue
             claimed = self.runs[row.run] = ClaimedRun(lease.worker, queue, row, kind, lease)
@@ -93,11 +114,30 @@ class Attempts:
             if claimed.overdue_at < self._timeouts.next_at:
                 self._timeouts.watch(claimed)
 
+    def begin_batch(self, lease: Lease, queue: str, kind: Kind, rows: Sequence[ClaimRow]) -> None:
+        """Begin the runs of one batch of this kind, whose slot is taken."""
+        self._runner.is_start_heard = self._emitter.is_heard(AttemptStarted)
+        for row in rows:
+            if row.kind != kind.name:
+                self._refuse(lease, queue, row)
+        members = [
+            BatchMember(lease.worker, queue, row, kind, lease) for row in rows if row.kind == kind.name
+        ]
+        if not members:
+            self._slots.give_back(queue)
+            return
+        batch = BatchRun(members)
+        batch.task = self._new_task(self._batch_runner.run(batch), name=kind.name)
+        for member in members:
+            self.runs[member.run] = member
+            member.task = batch.task
+            if member.overdue_at < self._timeouts.next_at:
+                self._timeouts.watch(member)
+
     def _refuse(self, lease: Lease, queue: str, row: ClaimRow) -> None:
         """The kind in `job` was changed by hand, and is now none that this worker asked for."""
         kind = replace(next(iter(self._kinds.values())), hooks=Hooks())
         claimed = self.runs[row.run] = ClaimedRun(lease.worker, queue, row, kind, lease)
-        self._slots.give_back(queue)
         failure = Failure(
             f"its row in job has the kind {row.kind[:200]!r}, its row in ready another", "decode_error"
         )
@@ -111,6 +151,8 @@ class Attempts:
         """Tell all runs to stop, or those of one worker. Returns how many handlers are cut short by it."""
         told = [claimed for claimed in self.runs.values() if worker is None or claimed.worker == worker]
         cut_short = sum(claimed.is_running for claimed in told)
+        if reason is Stop.SHUTDOWN:
+            self._uncertain.hurry()
         for claimed in told:
             claimed.tell_to_stop(reason)
             if reason is Stop.LOST:
@@ -139,6 +181,7 @@ class Attempts:
             claimed.task for claimed in self.runs.values() if claimed.task and claimed.is_running
         ]:
             await asyncio.wait(tasks)
+        await self._uncertain.ended()
         await self._hook_caller.ended()
 
     def watch(self, claimed: ClaimedRun) -> None:

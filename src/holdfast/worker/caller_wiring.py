@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from datetime import timedelta
 
 from holdfast.worker import django_connections
@@ -18,6 +19,16 @@ from holdfast.worker.worker_extension import WorkerExtension
 _MOST_THREADS = 1_000
 
 
+@dataclass(frozen=True, slots=True)
+class OpenedCallers:
+    by_style: dict[Style, Caller]
+    _threads: JobThreads
+
+    def allow_threads(self, more: int) -> None:
+        """So many more jobs may run at once."""
+        self._threads.allow(more, most=_MOST_THREADS)
+
+
 @asynccontextmanager
 async def opened_callers(
     connections: Connections,
@@ -27,7 +38,7 @@ async def opened_callers(
     *,
     slots: int,
     patience: Callable[[], timedelta],
-) -> AsyncIterator[dict[Style, Caller]]:
+) -> AsyncIterator[OpenedCallers]:
     """Threads and child processes end with the block; threads that do not are waited for with `patience`."""
     threads = JobThreads(min(slots, _MOST_THREADS))
     processes = Processes(places, postpone=postponer.postpone)
@@ -41,7 +52,8 @@ async def opened_callers(
                 callers = {
                     style: django_connections.AroundCoroutines(caller) for style, caller in callers.items()
                 }
-            yield {**callers, "thread": Threads(threads), "process": processes}
+            by_style = {**callers, "thread": Threads(threads), "process": processes}
+            yield OpenedCallers(by_style, threads)
         finally:
             ending = [asyncio.wrap_future(last) for last in threads.close()]
             if ending:

@@ -5,6 +5,7 @@ import contextvars
 import inspect
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
+from contextlib import ExitStack
 from functools import partial
 from typing import Any, Protocol
 
@@ -42,6 +43,10 @@ class Coroutines:
         return None
 
 
+# How often calls that wait for a thread are looked at: none waits for much longer while a thread is left.
+_LOOK_SECONDS = 0.005
+
+
 class Threads:
     """Calls plain functions in threads. Nothing can stop a thread: the function reads `ctx.is_cancelled`, or
     runs to its end, and keeps its slot until then.
@@ -51,7 +56,9 @@ class Threads:
         self._threads = threads
         self._loop = asyncio.get_running_loop()
         self._calls: dict[int, ThreadCall] = {}
-        threads.answer_to(ThreadAnswers())
+        self._answers = ThreadAnswers()
+        self._look: asyncio.TimerHandle | None = None
+        threads.answer_to(self._answers)
 
     async def call(self, claimed: ClaimedRun, context: Context, arguments: dict[str, Any]) -> Any:
         kind = claimed.kind
@@ -63,6 +70,8 @@ class Threads:
         )
         self._calls[claimed.run] = call
         self._threads.begin(call)
+        if self._look is None:
+            self._look = self._loop.call_later(_LOOK_SECONDS, self._look_in)
         try:
             result = await answer
         except asyncio.CancelledError:
@@ -70,6 +79,12 @@ class Threads:
                 del self._calls[claimed.run]
             raise
         return None if result is None else await come_to(result)
+
+    def _look_in(self) -> None:
+        self._look = None
+        self._answers.answer()
+        if self._threads.look_in():
+            self._look = self._loop.call_later(_LOOK_SECONDS, self._look_in)
 
     def left_behind(self, claimed: ClaimedRun) -> Future[Any] | None:
         call = self._calls.pop(claimed.run, None)
@@ -80,7 +95,14 @@ class Threads:
 
 def _in_time(claimed: ClaimedRun, function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
     claimed.check_lease()
-    return function(**arguments)
+    if not claimed.inside:
+        return function(**arguments)
+    result = None
+    with ExitStack() as stack:
+        for manager in claimed.inside:
+            stack.enter_context(manager)
+        result = function(**arguments)
+    return result  # noqa: RET504  # unless one of them has swallowed an error
 
 
 async def come_to(result: Any) -> Any:

@@ -7,7 +7,8 @@ reaches into the other.
 
 import asyncio
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum
@@ -21,6 +22,7 @@ from holdfast.storage.runs import ClaimRow
 from holdfast.telemetry.events import AttemptFact
 from holdfast.worker.job_kind import Kind
 from holdfast.worker.lease import UNBOUNDED, Lease
+from holdfast.worker.run_lines import RunLines
 
 # How far a length that Postgres measured may differ from one that was measured here, in seconds.
 _ROUNDING = 0.001
@@ -60,12 +62,15 @@ class ClaimedRun:
         "called",
         "committed",
         "has_seen_stop",
+        "inside",
         "is_begun",
         "is_completing",
         "is_in_transaction",
         "job",
         "kind",
         "lease",
+        "lines",
+        "met_outage",
         "no_transaction",
         "on_stop",
         "overdue_at",
@@ -77,6 +82,7 @@ class ClaimedRun:
         "step",
         "stop",
         "task",
+        "uncertain_end",
         "worker",
     )
 
@@ -101,9 +107,13 @@ class ClaimedRun:
         # Whether that task has taken its first step. If it is cancelled before, it ends without reporting.
         self.is_begun = True
         self.on_stop: Callable[[Stop], None] | None = None
+        # Middleware that runs in the handler's own thread, around it.
+        self.inside: tuple[AbstractContextManager[Any], ...] = ()
         # For a state machine: the name of the step that this run executes.
         self.step: str | None = None
         self._fact: AttemptFact | None = None
+        # Its log lines, if its kind keeps them and its handler has been called.
+        self.lines: RunLines | None = None
         # Written by the handler's half.
         self.state: dict[str, Any] | None = None
         self.has_seen_stop = False
@@ -113,6 +123,10 @@ class ClaimedRun:
         # Named by ctx.complete_with().
         self.result: Succeeded | None = None
         self.committed: CommittedEnd | None = None
+        # How the run has ended, if a commit whose reply was lost took effect.
+        self.uncertain_end: CommittedEnd | None = None
+        # The last transaction of this run could not be committed since its connection, or its server, failed.
+        self.met_outage = False
 
     def await_call(self, patience: float) -> None:
         """The handler is called in a child process that may have to start first: its time has not begun."""
@@ -137,6 +151,21 @@ class ClaimedRun:
         return self.overdue_at >= self._expires_at - _ROUNDING
 
     @property
+    def jobs(self) -> tuple[int, ...]:
+        """The jobs that its handler is called for."""
+        return (self.job,)
+
+    @property
+    def log_facts(self) -> Mapping[str, object]:
+        """What a log record says of it."""
+        return {"job": self.job, "run": self.run, "attempt": self.row.attempt}
+
+    @property
+    def is_left_out(self) -> bool:
+        """Whether its handler has seen that it is cancelled, and so has not done its work."""
+        return self.stop is Stop.CANCEL and self.has_seen_stop
+
+    @property
     def is_running(self) -> bool:
         """Whether its attempt is under way: its task has not ended."""
         return self.task is not None and not self.task.done()
@@ -144,7 +173,13 @@ class ClaimedRun:
     @property
     def took(self) -> timedelta:
         """How long ago this run began."""
-        return timedelta(seconds=monotonic() - self.began)
+        return timedelta(0, monotonic() - self.began)  # in two thirds of the time of a keyword
+
+    @property
+    def waited(self) -> timedelta | None:
+        """How long the job had been ready when it was claimed."""
+        seconds = self.row.waited
+        return None if seconds is None else timedelta(0, seconds)
 
     @property
     def fact(self) -> AttemptFact:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import (
     AbstractAsyncContextManager,
     AbstractContextManager,
+    ExitStack,
     asynccontextmanager,
     contextmanager,
 )
@@ -19,6 +20,7 @@ from holdfast.errors import WrongConnection
 from holdfast.postgres.borrowed import kept_whole, kept_whole_blocking
 from holdfast.postgres.borrowed.kinds import awaited, blocking, closed, described
 from holdfast.postgres.database import Database
+from holdfast.postgres.lent_connection import LentConnection
 
 _TAKES = "an AsyncSession or AsyncConnection of SQLAlchemy, or a connection of psycopg or asyncpg"
 _TAKES_BLOCKING = "a Session or Connection of SQLAlchemy, a connection of psycopg, or Django's"
@@ -26,23 +28,29 @@ _TAKES_BLOCKING = "a Session or Connection of SQLAlchemy, a connection of psycop
 
 @asynccontextmanager
 async def committing(
-    connection: Any, database: Database, last: Callable[[Any], Awaitable[None]]
+    connection: Any,
+    database: Database,
+    last: Callable[[Any], Awaitable[None]],
+    on_outage: Callable[[], None],
 ) -> AsyncIterator[Any]:
     """Yields the connection, or one of `database` if none is given. When the block ends, `last` writes and
-    the transaction commits; after an error it rolls back.
+    the transaction commits; after an error it rolls back. `on_outage` is called if the block has raised and
+    its connection or its server failed.
     """
     async with _begun(connection) if connection is not None else _ours(database) as begun:
-        async with kept_whole(begun):
+        async with kept_whole(begun, on_outage):
             with _open_block():
                 yield begun
         await last(begun)
 
 
 @contextmanager
-def committing_blocking(connection: Any, last: Callable[[Any], None]) -> Iterator[Any]:
+def committing_blocking(
+    connection: Any, last: Callable[[Any], None], on_outage: Callable[[], None]
+) -> Iterator[Any]:
     """The same for a plain function, on a connection that it passes."""
     with _begun_blocking(connection) as begun:
-        with kept_whole_blocking(begun), _open_block():
+        with kept_whole_blocking(begun, on_outage), _open_block():
             yield begun
         last(begun)
 
@@ -82,19 +90,14 @@ def _open_block() -> Iterator[None]:
 
 @asynccontextmanager
 async def _ours(database: Database) -> AsyncIterator[Any]:
-    async with database.transaction() as transaction:
-        with _left_as_it_was(transaction.connection):
-            yield transaction.connection
-
-
-@contextmanager
-def _left_as_it_was(connection: Any) -> Iterator[None]:
-    """A handler may change the row factory; the next handler must not get it."""
-    rows, cursors = connection.row_factory, connection.cursor_factory
-    try:
-        yield
-    finally:
-        connection.row_factory, connection.cursor_factory = rows, cursors
+    with ExitStack() as afterwards:
+        async with database.transaction() as transaction:
+            lent = LentConnection(transaction.connection)
+            afterwards.callback(lent.give_up)
+            try:
+                yield lent
+            finally:
+                lent.end()
 
 
 def _begun(connection: Any) -> AbstractAsyncContextManager[Any]:

@@ -9,9 +9,12 @@ from holdfast.domain.retention import Retention
 from holdfast.domain.transition import CompleteJob
 from holdfast.errors import DatabaseError, InvalidInput, LeaseLost
 from holdfast.postgres.borrowed import run_on, run_on_blocking
-from holdfast.postgres.borrowed.outage import mark_outage
+from holdfast.postgres.borrowed.driver_errors import told
+from holdfast.postgres.borrowed.outage import has_met_outage, is_outcome_unknown
 from holdfast.postgres.database import Database
 from holdfast.postgres.schema import Schema
+from holdfast.postgres.session_settings import Isolation
+from holdfast.postgres.sqlstate import TOO_LATE_FOR_THE_TRANSACTION
 from holdfast.postgres.statement import Statement
 from holdfast.postgres.thread_transactions import ThreadTransactions
 from holdfast.storage.completions import (
@@ -37,6 +40,7 @@ class Completion:
         self,
         claimed: ClaimedRun,
         connection: object,
+        isolation: Isolation | None = None,
         *,
         database: Database,
         blocking: ThreadTransactions,
@@ -45,6 +49,7 @@ class Completion:
     ) -> None:
         self._claimed = claimed
         self._connection = connection
+        self._isolation = isolation
         self._database = database
         self._blocking = blocking
         self._schema = schema
@@ -63,6 +68,7 @@ class Completion:
         assert self._async_block is not None, "entered before"  # noqa: S101  # by the language
         try:
             if error is not None:
+                _advise(error)
                 await self._async_block.__aexit__(kind, error, trace)
                 return
             with self._completing():
@@ -81,6 +87,7 @@ class Completion:
         assert self._block is not None, "entered before"  # noqa: S101  # by the language
         try:
             if error is not None:
+                _advise(error)
                 self._block.__exit__(kind, error, trace)
                 return
             with self._completing():
@@ -90,13 +97,13 @@ class Completion:
 
     def _made(self) -> AbstractAsyncContextManager[Any, bool | None]:
         if self._connection is None:
-            return OwnBlock(self._database.whole_transaction(), self._last)
-        return committing(self._connection, self._database, self._complete)
+            return OwnBlock(self._database.whole_transaction(self._isolation), self._last, self._met_outage)
+        return committing(self._connection, self._database, self._complete, self._met_outage)
 
     def _made_blocking(self) -> AbstractContextManager[Any, bool | None]:
         if self._connection is None:
-            return OwnBlockingBlock(self._blocking.transaction(), self._last)
-        return committing_blocking(self._connection, self._complete_blocking)
+            return OwnBlockingBlock(self._blocking.transaction(self._isolation), self._last, self._met_outage)
+        return committing_blocking(self._connection, self._complete_blocking, self._met_outage)
 
     async def _complete(self, connection: object) -> None:
         self._check("commit")
@@ -125,11 +132,12 @@ class Completion:
                 "a transaction of this run is open: use its connection, as one commit completes the job"
             )
         self._claimed.is_in_transaction = True
+        self._claimed.met_outage = False
         try:
             yield
         except BaseException as error:
             self._claimed.is_in_transaction = False
-            mark_outage(error)
+            self._claimed.met_outage = has_met_outage(error)
             raise
 
     @contextmanager
@@ -143,9 +151,20 @@ class Completion:
             claimed.is_completing = False
             if isinstance(error, DatabaseError) and is_refused(error):
                 raise self._lost("commit") from error
-            mark_outage(error)
+            claimed.met_outage = has_met_outage(error)
+            if is_outcome_unknown(error):
+                claimed.uncertain_end = self._end
             raise
-        claimed.committed = CommittedEnd("succeeded", None if claimed.result is None else claimed.result.flag)
+        claimed.committed = self._end
+
+    @property
+    def _end(self) -> CommittedEnd:
+        own = self._claimed.result
+        return CommittedEnd("succeeded", None if own is None else own.flag)
+
+    def _met_outage(self) -> None:
+        """The block has failed, and so has its connection."""
+        self._claimed.met_outage = True
 
     def _check(self, doing: str) -> None:
         if self._claimed.stop is Stop.LOST:
@@ -161,9 +180,22 @@ class Completion:
         return LeaseLost(job=self._claimed.job, run=self._claimed.run, doing=doing)
 
     def _run(self) -> RunToComplete:
-        claimed, own = self._claimed, self._claimed.result
-        # What the handler returns comes after this commit and cannot be kept: the flag says so, unless
-        # ctx.complete_with() has named a result.
-        complete = CompleteJob(None, NO_RESULT) if own is None else CompleteJob(own.result, own.flag)
-        is_plain = claimed.row.is_plain is True
-        return RunToComplete(claimed.worker, claimed.job, claimed.run, complete, is_plain)
+        return run_to_complete(self._claimed)
+
+
+def run_to_complete(claimed: ClaimedRun) -> RunToComplete:
+    """What the handler returns comes after this commit and cannot be kept: the flag says so, unless
+    ctx.complete_with() has named a result.
+    """
+    own = claimed.result
+    complete = CompleteJob(None, NO_RESULT) if own is None else CompleteJob(own.result, own.flag)
+    row = claimed.row
+    is_plain, is_limited = row.is_plain is True, row.is_limited is True
+    return RunToComplete(claimed.worker, claimed.job, claimed.run, complete, is_plain, is_limited)
+
+
+def _advise(error: BaseException) -> None:
+    """Postgres does not know what to do instead: the block's savepoint is ours."""
+    code, sentence = told(error)
+    if code == TOO_LATE_FOR_THE_TRANSACTION and "ISOLATION LEVEL" in sentence:
+        error.add_note('ctx.transaction(isolation="…") begins its transaction at that isolation level')

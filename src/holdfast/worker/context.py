@@ -1,13 +1,18 @@
 """The `Context` of a handler: the facts of its run, and what it can do with it."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
+from holdfast.domain.group import EndedGroup, group_of
+from holdfast.domain.headers import headers_of
+from holdfast.domain.limits import Limit, check_number
 from holdfast.errors import InvalidInput
+from holdfast.postgres.session_settings import Isolation
+from holdfast.storage.limit_rules import Spending
 from holdfast.worker.claimed_run import ClaimedRun, Stop
 from holdfast.worker.current_run import log_of
 from holdfast.worker.fired_plan import Plan, plan_of
@@ -38,11 +43,13 @@ class Context:
         self,
         claimed: ClaimedRun,
         save_progress: Callable[[ClaimedRun, str], None],
-        complete: Callable[[ClaimedRun, Any], "Completion"],
+        complete: Callable[[ClaimedRun, Any, Isolation | None], "Completion"],
+        spend: Callable[[Spending], None] | None = None,
     ) -> None:
         self._claimed = claimed
         self._save_progress = save_progress
         self._complete = complete
+        self._spend = spend
 
     @cached_property
     def job(self) -> JobFacts:
@@ -63,6 +70,16 @@ class Context:
     def plan(self) -> Plan | None:
         """The plan that a schedule fired this job for; None for a job that no schedule fired."""
         return plan_of(self._claimed.row.origin)
+
+    @cached_property
+    def group(self) -> EndedGroup | None:
+        """The group that this job follows, with how its members ended; None for a job that follows none."""
+        return group_of(self._claimed.row.origin)
+
+    @cached_property
+    def headers(self) -> Mapping[str, str]:
+        """What a middleware has sent along with the job, such as a trace or a tenant."""
+        return headers_of(self._claimed.row.origin)
 
     @cached_property
     def log(self) -> "logging.LoggerAdapter[logging.Logger]":
@@ -111,15 +128,33 @@ class Context:
         """
         self._save_progress(self._claimed, progress_text({"value": value, "note": note, **facts}))
 
-    def transaction(self, connection: object = None) -> "Completion":
+    def spend(self, limit: Limit | str, units: int, *, key: str | None = None) -> None:
+        """Count more against the rate of a limit than this job's start: what it has turned out to cost, such
+        as tokens of a model. The rate may come to owe, and jobs wait until that is paid. Cheap: it is written
+        soon after, and by a run that ends at once before it ends. Without a key: the one that this job has.
+        """
+        name = limit if isinstance(limit, str) else limit.name
+        if not isinstance(name, str) or not name:
+            raise InvalidInput(f"{limit!r} is no limit: give its name, or what app.limit(…) has returned")
+        check_number("units", units)
+        if self._spend is None:
+            raise InvalidInput(
+                'ctx.spend() is not for isolate="process": return what it cost, and count it in a coroutine'
+            )
+        self._spend(Spending(self._claimed.job, name, units, key))
+
+    def transaction(self, connection: object = None, *, isolation: Isolation | None = None) -> "Completion":
         """A transaction that completes this job with the writes in it: both, or neither.
 
         `async with ctx.transaction() as conn:` in a coroutine, `with …` in a plain function. Pass your own
-        SQLAlchemy session or connection to commit that one. Raises LeaseLost if the run was taken away.
+        SQLAlchemy session or connection to commit that one. `isolation` is the level of the transaction, such
+        as "serializable". Raises LeaseLost if the run was taken away.
         """
         if self._claimed.no_transaction is not None:
             raise InvalidInput(self._claimed.no_transaction)
-        return self._complete(self._claimed, connection)
+        if isolation is not None:
+            check_isolation(isolation, connection)
+        return self._complete(self._claimed, connection, isolation)
 
     def complete_with(self, value: object) -> None:
         """The job's result, if ctx.transaction() completes it: call this before its block ends. What the
@@ -130,3 +165,19 @@ class Context:
                 "this job is completed already: call ctx.complete_with() before the block ends"
             )
         self._claimed.result = self._claimed.kind.signature.encode_result(value)
+
+
+def claimed_of(context: Context) -> ClaimedRun:
+    """For the worker's own code that is given a context."""
+    return context._claimed  # noqa: SLF001  # users see the context, and not this
+
+
+def check_isolation(isolation: object, connection: object) -> None:
+    levels = get_args(Isolation)
+    if isolation not in levels:
+        raise InvalidInput(f"isolation is one of {', '.join(map(repr, levels))}, not {isolation!r}")
+    if connection is not None:
+        raise InvalidInput(
+            "isolation= is for a connection of the worker: set the level of your connection, or of its "
+            "engine, before you pass it"
+        )

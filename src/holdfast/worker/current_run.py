@@ -11,7 +11,7 @@ current_run: ContextVar[ClaimedRun] = ContextVar("holdfast_run")
 
 def log_facts(claimed: ClaimedRun) -> Mapping[str, object]:
     """What a log record says of a run."""
-    return {"job": claimed.job, "run": claimed.run, "attempt": claimed.row.attempt}
+    return claimed.log_facts
 
 
 def log_of(claimed: ClaimedRun) -> "logging.LoggerAdapter[logging.Logger]":

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from time import monotonic
 
@@ -11,7 +11,10 @@ from holdfast.postgres.database import Database
 from holdfast.postgres.failure_log import FailureLog
 from holdfast.postgres.schema import Schema
 from holdfast.storage.runs import ClaimRow, claim, look
+from holdfast.worker.batch_claims import BatchClaims
+from holdfast.worker.claim_gathering import Busyness, ClaimGathering
 from holdfast.worker.claim_starts import ClaimStarts
+from holdfast.worker.job_kind import Kind
 from holdfast.worker.kinds_to_claim import ClaimRequest, KindsToClaim
 from holdfast.worker.lease import Lease
 from holdfast.worker.processes.places import Places
@@ -40,22 +43,37 @@ class Fetcher:
         on_claimed: Callable[[int], None],
         isolated: Sequence[str] = (),
         places: Places | None = None,
+        batched: Mapping[str, Kind] | None = None,
+        begin_batch: Callable[[Lease, str, Kind, Sequence[ClaimRow]], None] = lambda *_: None,
+        is_busy: Callable[[], bool] | None = None,
     ) -> None:
         self._database = database
         self._schema = schema
         self._slots = slots
-        self._kinds = KindsToClaim(kinds, isolated, places)
+        self._alarm = Alarm()
+        self._batches = BatchClaims(
+            database,
+            schema,
+            slots,
+            batched or {},
+            begin=begin_batch,
+            ring=self._alarm.ring,
+            on_claimed=on_claimed,
+        )
+        others = tuple(kind for kind in kinds if kind not in self._batches.kinds)
+        self._kinds = KindsToClaim(others, isolated, places, self._batches.have_backlog)
         self._poll = poll.total_seconds()
         self._lease = lease
         self._begin = begin
         self._is_clogged = is_clogged
         self._on_claimed = on_claimed
         self._loop = asyncio.get_running_loop()
-        self._alarm = Alarm()
         self._promising: dict[str, None] = dict.fromkeys(slots.queues)
         self._closed: int | None = None
         self._is_resting = False
+        self._is_quiet = False
         self._starts = ClaimStarts()
+        self._gathering = ClaimGathering(is_busy or Busyness().look, self._loop.call_later, self._alarm.ring)
         self._asked_at: float | None = None
         self._answered_at: float | None = None
         self._busy = asyncio.Lock()
@@ -66,13 +84,23 @@ class Fetcher:
         """When the oldest claim was sent whose runs may still have to begin. Read by the lease keeper's
         thread.
         """
-        return self._answered_at or self._asked_at
+        return self._answered_at or self._asked_at or self._batches.asked_at
 
     async def rest(self) -> None:
         """Claim nothing from now on. Waits for a claim under way, whose jobs still begin."""
         self._is_resting = True
         async with self._busy:
             pass
+
+    async def quieten(self) -> None:
+        """Claim nothing until `go_on`. Waits for a claim under way, whose jobs still begin."""
+        self._is_quiet = True
+        async with self._busy:
+            pass
+
+    def go_on(self) -> None:
+        self._is_quiet = False
+        self.wake()
 
     def wake(self, queue: str | None = None) -> None:
         """A job may be ready in this queue, or with None in any queue."""
@@ -81,12 +109,18 @@ class Fetcher:
         for each in woken:
             self._promising[each] = None
             self._starts.wake(each)
+            self._batches.wake(each)
         if woken:
             self._alarm.ring()
 
     def slot_freed(self) -> None:
-        if self._promising:
+        if self._batches.is_any_awaited or any(map(self._may_claim, self._promising)):
             self._alarm.ring()
+
+    def _may_claim(self, queue: str) -> bool:
+        """Whether it has a free slot, and need not wait until others are free."""
+        free = self._slots.free(queue)
+        return free > 0 and self._gathering.may_claim(queue, is_half_free=free >= self._slots.half(queue))
 
     def place_freed(self) -> None:
         """A child process can take a job: ask the queues again whose last claim left such jobs out."""
@@ -100,27 +134,37 @@ class Fetcher:
             try:
                 if await self.once():
                     continue
-                if not await self._alarm.sleep(self._poll) and not self._promising:
+                if not await self._alarm.sleep(self._poll) and not self._promising and not self._is_quiet:
                     await self._look()
             except DatabaseError as error:
                 self._failures.failed(error)
-                self._promising.update(dict.fromkeys(self._slots.queues))
+                self._expect(self._slots.queues)
                 await asyncio.sleep(min(1.0, self._poll))
 
     async def once(self) -> bool:
         """Claim once from each promising queue that has a free slot. Returns whether to repeat at once."""
         is_more = False
-        for queue in [name for name in self._promising if self._slots.free(name) > 0]:
+        for queue in [name for name in self._promising if self._may_claim(name)]:
             async with self._busy:
-                lease = self._lease()
-                if lease is None or lease.is_over or self._is_resting or self._is_clogged():
+                lease = self._lease_to_claim_with()
+                if lease is None:
                     return False
                 # Removed before asking: a wake-up during the claim adds it again.
                 self._promising.pop(queue, None)
                 asking = self._kinds.ask(queue, self._slots.share(queue, BATCH), monotonic())
                 if asking is not None:
                     is_more |= await self._claim(lease, queue, asking)
+        if self._batches.is_any_awaited:
+            async with self._busy:
+                if lease := self._lease_to_claim_with():
+                    is_more |= await self._batches.once(lease)
         return is_more
+
+    def _lease_to_claim_with(self) -> Lease | None:
+        lease = self._lease()
+        if lease is None or lease.is_over or self._is_resting or self._is_quiet or self._is_clogged():
+            return None
+        return lease
 
     async def _claim(self, lease: Lease, queue: str, asking: ClaimRequest) -> bool:
         asked_at = self._asked_at = monotonic()
@@ -142,6 +186,8 @@ class Fetcher:
             if (rows[0].picked or 0) != len(jobs):
                 _tell_of_swept(queue, (rows[0].picked or 0) - len(jobs))
             is_full = len(jobs) == asking.limit
+            if not asking.places:  # with places, it is not the slots that bound it
+                self._gathering.answered(queue, is_full=is_full)
             self._take(lease, queue, jobs, is_full=is_full)
         except BaseException:
             self._kinds.failed(asking)
@@ -187,7 +233,7 @@ class Fetcher:
 
     async def _look(self) -> None:
         """The poll: one statement for all queues."""
-        kinds = self._kinds.to_look_for()
+        kinds = (*self._kinds.to_look_for(), *self._batches.kinds)
         if not kinds:
             return
         seen = (
@@ -196,7 +242,12 @@ class Fetcher:
             )
         )[0]
         self._closed = seen.closed
-        self._promising.update(dict.fromkeys(seen.queues))
+        self._expect(seen.queues)
+
+    def _expect(self, queues: Iterable[str]) -> None:
+        for queue in queues:
+            self._promising[queue] = None
+            self._batches.wake(queue)
 
 
 def _tell_of_swept(queue: str, count: int) -> None:

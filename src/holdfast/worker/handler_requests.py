@@ -2,10 +2,13 @@
 failed attempt.
 """
 
+from collections.abc import Mapping
 from datetime import timedelta
 
 from holdfast.domain.duration import LONGEST, duration
+from holdfast.domain.limits import Limit
 from holdfast.domain.outcome import AttemptOutcome
+from holdfast.errors import InvalidInput
 
 
 class HandlerRequest(Exception):  # not an error
@@ -47,6 +50,32 @@ class Fail(HandlerRequest):
         super().__init__(reason)
 
 
+class CloseLimit(HandlerRequest):
+    """Let no job of this limit start for a while, such as after a 429, and run this one again afterwards;
+    this attempt does not count: `raise CloseLimit(stripe, key="acme", retry_after="30s")`. Without a key:
+    this job's own, of a limit that has keys.
+    """
+
+    def __init__(self, limit: Limit | str, *, retry_after: str | timedelta, key: str | None = None) -> None:
+        self.limit = limit if isinstance(limit, str) else limit.name
+        self.key = key
+        self.retry_after = duration(retry_after, name="retry_after")
+        super().__init__(f'limit "{self.limit}" is closed for {self.retry_after}')
+
+
+class BatchFailed(HandlerRequest):
+    """Some jobs of a batch fail, each with its error, and the others succeed:
+    `raise BatchFailed({3: error})`, by places in the handler's list.
+    """
+
+    def __init__(self, errors: Mapping[int, BaseException]) -> None:
+        _check_errors(errors)
+        self.errors = dict(errors)
+        place, error = next(iter(self.errors.items()))
+        more = f", and {len(errors) - 1} more" if len(errors) > 1 else ""
+        super().__init__(f"failed at {place} with {type(error).__name__}: {_text(error)}{more}")
+
+
 class EndWith(HandlerRequest):
     """For Holdfast's own callers: end the attempt with this outcome, whatever the kind's policy says."""
 
@@ -55,11 +84,32 @@ class EndWith(HandlerRequest):
         super().__init__(f"came to {outcome}")
 
 
+def _check_errors(errors: object) -> None:
+    if not isinstance(errors, Mapping) or not errors:
+        raise InvalidInput(
+            f"BatchFailed({errors!r}): give a dict that has an exception for each job that failed, by its "
+            "place in the handler's list"
+        )
+    for place, error in errors.items():
+        if not isinstance(error, BaseException):
+            raise InvalidInput(f"BatchFailed has {error!r} at {place!r}: give an exception")
+
+
+def error_behind(error: BaseException) -> BaseException:
+    """What hooks and logs are told: not our own `EndWith`, but the error that it was raised from."""
+    return error.__cause__ if isinstance(error, EndWith) and error.__cause__ is not None else error
+
+
 # A subclass of the user's may not call our `__init__`, so any of these attributes may be missing.
 
 
 def snoozed_for(request: Snooze) -> timedelta:
     return _bounded(duration(getattr(request, "delay", None), name=f"the delay of {type(request).__name__}"))
+
+
+def closed_for(request: CloseLimit) -> timedelta:
+    length = getattr(request, "retry_after", None)
+    return _bounded(duration(length, name=f"retry_after of {type(request).__name__}"))
 
 
 def retried_after(request: RetryLater) -> timedelta | None:

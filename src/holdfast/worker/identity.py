@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from time import monotonic
 
+from holdfast.domain.steering import Activity
 from holdfast.domain.transition import ReleaseJob
 from holdfast.errors import DatabaseError, HoldfastError
 from holdfast.postgres.conversation import hold
@@ -48,8 +49,9 @@ class Identity:
 class Registrar:
     """Gives the worker its identity and takes it away.
 
-    `on_registered` gets the new id and when it was asked for, and answers the lease that is kept from then
-    on. `on_lost` stops what ran under a lost id, and answers how many runs that were.
+    `doing` is what the worker tells of itself: what it does, and its slots for each queue. `on_registered`
+    gets the new id and when it was asked for, and answers the lease that is kept from then on. `on_lost`
+    stops what ran under a lost id, and answers how many runs that were.
     """
 
     def __init__(
@@ -63,6 +65,7 @@ class Registrar:
         options: WorkerOptions,
         version: str,
         stopping: Stopping,
+        doing: Callable[[], tuple[Activity, Sequence[int]]],
         on_registered: Callable[[int, float], Lease],
         on_lost: Callable[[int], int],
     ) -> None:
@@ -74,12 +77,15 @@ class Registrar:
         self._options = options
         self._version = version
         self._stopping = stopping
+        self._doing = doing
+        self._previous: int | None = None
         self._on_registered = on_registered
         self._on_lost = on_lost
         self._registering_again: asyncio.Task[None] | None = None
 
     async def register(self) -> None:
         queues = self._options.queues
+        activity, queue_slots = self._doing()
         sent_at = monotonic()
         worker = await self._database.run_one(
             register(
@@ -90,14 +96,16 @@ class Registrar:
                 queues=tuple(queues),
                 kinds=tuple(self._kinds),
                 hears=heard(self._kinds),
-                slots=sum(queues.values()),
-                queue_slots=tuple(queues.values()),
+                slots=sum(queue_slots),
+                queue_slots=queue_slots,
+                activity=activity,
+                previous=self._previous,
                 lease=self._options.beats.lease,
             )
         )
         self._identity.lease = self._on_registered(worker, sent_at)
-        self._identity.id = worker
-        self._emitter.emit(WorkerStarted(worker, tuple(queues), len(self._kinds), sum(queues.values())))
+        self._identity.id = self._previous = worker
+        self._emitter.emit(WorkerStarted(worker, tuple(queues), len(self._kinds), sum(queue_slots)))
 
     def lost(self, worker: int) -> None:
         """The lease is gone: abort what ran under it, and register again under another id."""
@@ -119,9 +127,9 @@ class Registrar:
                 failures.failed(error)
             await asyncio.sleep(_AGAIN_SECONDS)
 
-    async def retire(self, released: int, *, patience: timedelta) -> None:
+    async def retire(self, released: int, *, patience: timedelta) -> bool:
         """Leave nothing behind: a claim whose reply was lost is released too. `released` is how many runs
-        were given back before.
+        were given back before. Returns whether the database has taken it.
         """
         if self._registering_again is not None:
             self._registering_again.cancel()
@@ -129,7 +137,8 @@ class Registrar:
         # A heartbeat that finds the row deleted must not take this worker for lost.
         worker, self._identity.id = self._identity.id, None
         if worker is None:
-            return
+            return False
+        is_retired = False
         with suppress(DatabaseError, TimeoutError):
             async with asyncio.timeout(patience.total_seconds()):
                 left = await self._database.run_one(
@@ -145,7 +154,9 @@ class Registrar:
                     await hold(releases, self._database.run)
                 async with self._database.transaction() as transaction:
                     await hold(retire(self._schema, worker=worker), transaction.run)
+                is_retired = True
         self._emitter.emit(WorkerStopped(worker, released))
+        return is_retired
 
 
 def _releases(worker: int, left: Heartbeat) -> Sequence[Settlement]:

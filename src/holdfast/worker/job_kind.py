@@ -5,11 +5,16 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, Literal, assert_never
 
 from holdfast.codec.signature import Signature
+from holdfast.domain.batch import Batch
 from holdfast.domain.job import Policy
-from holdfast.domain.redaction import EVERYTHING, Redaction
+from holdfast.domain.kept_logs import KeepLogs
+from holdfast.domain.redaction import Redaction, Redactions
 from holdfast.domain.retry import Retry
 from holdfast.domain.states import RUN_OUTCOMES, RunOutcome
+from holdfast.domain.uniqueness import NOT_UNIQUE, Uniqueness
 from holdfast.errors import InvalidInput
+from holdfast.worker.kind_limits import KindLimits
+from holdfast.worker.middleware import NO_MIDDLEWARE, Middlewares
 
 if TYPE_CHECKING:
     from holdfast.worker.context import Context
@@ -70,7 +75,7 @@ HOOK_NAMES = tuple(each.name for each in fields(Hooks))
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A kind of job. `memory_limit` (bytes) is for child processes."""
+    """A kind of job. `memory_limit` (bytes) is for child processes. `batch`: its handler takes a list."""
 
     policy: Policy
     function: Callable[..., Any]
@@ -79,6 +84,11 @@ class Kind:
     style: Style = "coroutine"
     memory_limit: int | None = None
     hooks: Hooks = field(default_factory=Hooks)
+    keep_logs: KeepLogs = "never"
+    middleware: Middlewares = NO_MIDDLEWARE
+    limits: KindLimits | None = None
+    batch: Batch[..., Any] | None = None
+    uniqueness: Uniqueness = NOT_UNIQUE
 
     @property
     def name(self) -> str:
@@ -99,13 +109,14 @@ def heard(kinds: Kinds) -> dict[str, list[str]]:
     }
 
 
-def declared_redactions(kinds: Kinds) -> dict[str, Redaction]:
+def declared_redactions(kinds: Kinds) -> Redactions:
     """What is secret in each kind, by its own signature."""
-    return {name: _redaction(kind) for name, kind in kinds.items()}
+    read = {name: _redaction(kind) for name, kind in kinds.items()}
+    return Redactions({name: redaction for name, redaction in read.items() if redaction is not None})
 
 
-def _redaction(kind: Kind) -> Redaction:
+def _redaction(kind: Kind) -> Redaction | None:
     try:
         return kind.signature.redaction
     except InvalidInput:  # its annotations cannot be read, which is told when it is used
-        return EVERYTHING
+        return None

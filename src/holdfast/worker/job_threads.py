@@ -5,6 +5,9 @@ Waking a thread costs more than most calls of a function that returns at once, s
 themselves. While calls wait, exactly one more thread is on its way. If the function before returns at once,
 its thread has taken the next call before the other one gets the interpreter's lock. If it blocks, the other
 one takes it, and sends for the next thread first. So no call waits for another to end while a thread is left.
+
+While calls take a few milliseconds at most, as many may wait as run: half as many threads are woken. Whoever
+lets them wait calls `look_in` every now and then, so that none waits for long.
 """
 
 import threading
@@ -12,6 +15,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
+from time import monotonic
 from typing import Any
 
 from holdfast.worker import django_connections, forked_copy
@@ -19,6 +23,11 @@ from holdfast.worker.thread_call import ThreadAnswers, ThreadCall
 
 # How long a thread without a job lives, and with it what libraries keep for each thread, such as connections.
 IDLE_SECONDS = 20.0
+# A call that takes less may make another one wait. What calls take is judged by the latest of them; as long
+# as nothing is known, it takes some forty short ones.
+_SHORT_SECONDS = 0.005
+_WEIGHT = 1 / 8
+_AT_FIRST = 1.0
 
 
 class _Desk:
@@ -46,6 +55,10 @@ class JobThreads:
         # Whether a thread is on its way to what waits: sent for, and not yet there.
         self._is_one_coming = False
         self._answers: ThreadAnswers | None = None
+        # Written by all threads, without a lock: what is lost of it does no harm.
+        self._usual = _AT_FIRST
+        self._begun = 0
+        self._looked = (0, 0)
         self._count = 0
         self._number = 0
         self._is_closed = False
@@ -54,6 +67,12 @@ class JobThreads:
     def count(self) -> int:
         return self._count
 
+    def allow(self, more: int, *, most: int) -> None:
+        """So many threads more, but no more than `most` in all."""
+        with self._lock:
+            self._limit = max(self._limit, min(self._limit + more, most))
+        self._send_for_one()
+
     def answer_to(self, answers: ThreadAnswers) -> None:
         """Report calls that end to `answers`, which brings them to the event loop."""
         self._answers = answers
@@ -61,17 +80,37 @@ class JobThreads:
     def submit(self, function: Callable[[], Any]) -> Future[Any]:
         """For a caller without an event loop, or one that needs a future of its own."""
         future: Future[Any] = Future()
-        self.begin(ThreadCall(function, future=future))
+        self._begin(ThreadCall(function, future=future), is_patient=False)
         return future
 
     def begin(self, call: ThreadCall) -> None:
+        """For a caller that calls `look_in` while calls wait."""
+        self._begin(call, is_patient=True)
+
+    def _begin(self, call: ThreadCall, *, is_patient: bool) -> None:
         self._waiting.append(call)
-        if not self._is_one_coming:
+        if not self._is_one_coming and not (is_patient and self._may_wait()):
             try:
                 self._send_for_one()
             except BaseException:
                 self.take_back(call)
                 raise
+
+    def look_in(self) -> bool:
+        """Send for more threads if calls wait that were waiting at the last look. Returns whether to look
+        again.
+        """
+        begun, waited = self._looked
+        self._looked = self._begun, len(self._waiting)
+        if waited and self._begun - begun < waited:
+            self._usual = _AT_FIRST
+            self._send_for_one()
+        return bool(self._waiting)
+
+    def _may_wait(self) -> bool:
+        """Whether the calls that wait may wait for those that run."""
+        is_short = self._usual < _SHORT_SECONDS
+        return is_short and len(self._waiting) <= self._count - len(self._idle)
 
     def take_back(self, call: ThreadCall) -> bool:
         """Whether it had not begun, and never will."""
@@ -136,13 +175,17 @@ class JobThreads:
                 call = waiting.popleft()
             except IndexError:
                 return
-            if waiting and not self._is_one_coming:
+            self._begun += 1
+            if waiting and not self._is_one_coming and not self._may_wait():
                 self._send_for_one()
-            if not self._is_one_coming:
-                # This call may block, and no thread is on its way to report the calls that ended before.
+            if not self._is_one_coming and not (waiting and self._may_wait()):
+                # This call may block, and no thread is on its way to report the calls that ended before. (If
+                # others may wait for it, `look_in` is called, and the ends are looked for with them.)
                 self._tell()
             if call.may_begin():
+                began = monotonic()
                 _run(call)
+                self._usual += (monotonic() - began - self._usual) * _WEIGHT
                 if self._answers is not None and call.answer is not None:
                     self._answers.put(call)
             del call  # its result must not live on while this thread waits

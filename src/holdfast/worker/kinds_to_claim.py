@@ -5,7 +5,7 @@ is at most as large as the number of free places, while a claim without these ki
 number of free slots. A queue that has both is asked in turns.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from holdfast.storage.runs import ClaimRow
@@ -37,11 +37,19 @@ class ClaimRequest(NamedTuple):
 class KindsToClaim:
     """Chooses for one fetcher, by queue."""
 
-    def __init__(self, kinds: Sequence[str], isolated: Sequence[str], places: Places | None) -> None:
+    def __init__(
+        self,
+        kinds: Sequence[str],
+        isolated: Sequence[str],
+        places: Places | None,
+        steps_over: Callable[[str], bool] = lambda _: False,
+    ) -> None:
+        """`steps_over` says of a queue whether it has many jobs of kinds that are claimed apart."""
         self._all = tuple(kinds)
         self._isolated = frozenset(isolated) if places is not None else frozenset()
         self._others = tuple(kind for kind in kinds if kind not in self._isolated)
         self._places = places or Places(0)
+        self._steps_over = steps_over
         self._others_until: dict[str, float] = {}
         self._rests_until: dict[str, float] = {}
         self._left_out: dict[str, None] = {}
@@ -50,9 +58,12 @@ class KindsToClaim:
         """What to ask of a queue that has slots for `limit` jobs; None to ask nothing now. The fetcher then
         asks again when a place is free, or after the queue's rest.
         """
+        if not self._all:
+            return None
+        is_resting = now < self._rests_until.get(queue, 0)
         if not self._isolated:
-            return ClaimRequest(self._all, limit, is_whole=True, places=0)
-        free, is_resting = self._places.free, now < self._rests_until.get(queue, 0)
+            return None if is_resting else ClaimRequest(self._all, limit, is_whole=True, places=0)
+        free = self._places.free
         is_turn_of_others = limit > free and now < self._others_until.get(queue, 0) and not is_resting
         if free and not (is_turn_of_others and self._others):
             places = min(limit, free)
@@ -77,6 +88,8 @@ class KindsToClaim:
         """Whether there may be more to claim. Each job for a child process keeps its place until it ends."""
         is_full = len(jobs) == asking.limit
         if not self._isolated:
+            if not is_full and self._steps_over(queue) and (rest := rest_after(took)):
+                self._rests_until[queue] = now + rest
             return is_full
         if asking.is_whole:
             surplus = asking.places - sum(job.kind in self._isolated for job in jobs)

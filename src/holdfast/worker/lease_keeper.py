@@ -30,6 +30,7 @@ from datetime import timedelta
 from time import monotonic
 
 from holdfast.domain.retention import Retention
+from holdfast.domain.steering import Activity
 from holdfast.domain.transition import ReleaseJob
 from holdfast.errors import DatabaseError
 from holdfast.postgres.blocking_database import BlockingDatabase
@@ -71,6 +72,7 @@ class LeaseKeeper:
         *,
         retention: Retention,
         runs: Callable[[], Sequence[int]],
+        doing: Callable[[], tuple[Activity, Sequence[int]]],
         claiming_since: Callable[[], float | None],
         on_news: Callable[[int, Heartbeat], None],
         on_lost: Callable[[int], None],
@@ -83,6 +85,7 @@ class LeaseKeeper:
         self._beats = beats
         self._retention = retention
         self._runs = runs
+        self._doing = doing
         self._claiming_since = claiming_since
         self._on_news = on_news
         self._on_lost = on_lost
@@ -97,6 +100,8 @@ class LeaseKeeper:
         self._failures = FailureLog(_log, "renewing the worker's lease")
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        # When the thread last came round, whether or not the database answered it. For a probe.
+        self.came_round_at: float | None = None
 
     def begin(self, worker: int, sent_at: float) -> Lease:
         """Keep the lease of this worker, whose registration was sent at `sent_at`."""
@@ -110,7 +115,7 @@ class LeaseKeeper:
         return sent_at + self._beats.lease.total_seconds() - self._beats.margin
 
     def poke(self) -> None:
-        """Send a heartbeat now: a run is to be cancelled, or this worker has just registered."""
+        """Send a heartbeat now: it brings what is asked of this worker, or tells what the worker does."""
         self._poked.set()
 
     async def run(self) -> None:
@@ -144,16 +149,26 @@ class LeaseKeeper:
         """Wait until it is time or `poke` is called, and watch the event loop in the meantime."""
         if not self._wake_ups.are_heard():
             seconds = min(seconds, self._wake_ups.poll)  # no notification of a cancel request can come
-        until = monotonic() + seconds
+        self.came_round_at = monotonic()
+        until = self.came_round_at + seconds
         while (left := until - monotonic()) > 0 and not self._poked.wait(min(left, LOOK_SECONDS)):
+            self.came_round_at = monotonic()
             self._watch.look()
 
     def _beat(self, worker: int) -> float:
         """Send one heartbeat. Returns how many seconds to wait before the next."""
         sent_at = monotonic()
         try:
+            activity, queue_slots = self._doing()
             news = self._database.run_one(
-                renew(self._schema, worker=worker, lease=self._beats.lease, runs=self._runs())
+                renew(
+                    self._schema,
+                    worker=worker,
+                    lease=self._beats.lease,
+                    runs=self._runs(),
+                    activity=activity,
+                    queue_slots=queue_slots,
+                )
             )
             if news.is_alive:
                 if self._lease is not None and self._lease.worker == worker:

@@ -20,9 +20,12 @@ when the block has ended; raises if it is known by then that nothing may be.
 
 
 class OwnBlock:
-    def __init__(self, transaction: WholeTransaction, last: Last) -> None:
+    """`on_outage` is called if the block has raised and its connection or its server failed."""
+
+    def __init__(self, transaction: WholeTransaction, last: Last, on_outage: Callable[[], None]) -> None:
         self._transaction = transaction
         self._last = last
+        self._on_outage = on_outage
 
     async def __aenter__(self) -> psycopg.AsyncConnection[TupleRow]:
         connection = await self._transaction.begin()
@@ -34,7 +37,8 @@ class OwnBlock:
     ) -> None:
         self._open.close()
         if error is not None:
-            await self._transaction.roll_back(error)
+            if await self._transaction.roll_back(error):
+                self._on_outage()
             return
         try:
             last = self._last()
@@ -47,9 +51,10 @@ class OwnBlock:
 class OwnBlockingBlock:
     """The same for a plain function."""
 
-    def __init__(self, transaction: ThreadTransaction, last: Last) -> None:
+    def __init__(self, transaction: ThreadTransaction, last: Last, on_outage: Callable[[], None]) -> None:
         self._transaction = transaction
         self._last = last
+        self._on_outage = on_outage
 
     def __enter__(self) -> psycopg.Connection[TupleRow]:
         connection = self._transaction.begin()
@@ -61,7 +66,8 @@ class OwnBlockingBlock:
     ) -> None:
         self._open.close()
         if error is not None:
-            self._transaction.roll_back(error)
+            if self._transaction.roll_back(error):
+                self._on_outage()
             return
         try:
             last = self._last()

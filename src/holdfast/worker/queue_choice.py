@@ -1,8 +1,8 @@
 """Which queues a worker serves and with how many slots, and what is worth saying about that at its start."""
 
 from collections.abc import Iterable, Mapping
-from difflib import get_close_matches
 
+from holdfast.domain.did_you_mean import did_you_mean
 from holdfast.errors import InvalidInput
 
 
@@ -40,20 +40,15 @@ def remarks(
     """`named` are the queues of the app's jobs: the app may set slots of each, also for other workers."""
     served, named = set(served), set(named)
     said = [
-        f'no job of this app names the queue "{queue}"{near(queue, named)}'
+        f'no job of this app names the queue "{queue}"{did_you_mean(queue, named)}'
         for queue in sorted(served - named)
     ]
     unserved = (slots_of_app.keys() - named) | slots_of_worker.keys()
     said += [
-        f'slots are set for the queue "{queue}", which this worker does not serve{near(queue, served)}'
+        f'slots are set for the queue "{queue}", which this worker does not serve'
+        f"{did_you_mean(queue, served)}"
         for queue in sorted(unserved - served)
     ]
     if left_out := sorted(named - served):
         said.append("queues of this app that this worker leaves out: " + ", ".join(left_out))
     return said
-
-
-def near(name: str, others: Iterable[str]) -> str:
-    """The end of a sentence that suggests the most similar of the other names; empty if none is similar."""
-    found = get_close_matches(name, sorted(others), n=1)
-    return f'; did you mean "{found[0]}"?' if found else ""

@@ -3,12 +3,14 @@
 import asyncio
 import logging
 from collections.abc import Callable
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from msgspec import structs
 
 from holdfast.domain.failure import Failure
 from holdfast.domain.fingerprint import identified
+from holdfast.domain.limits import Breaker
 from holdfast.domain.retention import Retention
 from holdfast.domain.states import RunOutcome
 from holdfast.domain.transition import CompleteJob, FailJob, Transition
@@ -18,9 +20,20 @@ from holdfast.postgres.database import Database
 from holdfast.postgres.failure_log import FailureLog
 from holdfast.postgres.schema import Schema
 from holdfast.postgres.translate import is_datas_fault
+from holdfast.producer.wake_ups import GATE
 from holdfast.storage.job_lookup import history
-from holdfast.storage.runs import Answer, Saving, Settled, Settlement, save, settle_surely
+from holdfast.storage.limit_rules import Spending, close, spend
+from holdfast.storage.runs import (
+    Answer,
+    Saving,
+    Settled,
+    SettledAndHandedOn,
+    Settlement,
+    save,
+    settle_surely,
+)
 from holdfast.worker.claimed_run import ClaimedRun, Stop
+from holdfast.worker.handler_requests import CloseLimit, error_behind
 
 if TYPE_CHECKING:
     from holdfast.worker.context import Context
@@ -28,6 +41,8 @@ if TYPE_CHECKING:
 BATCH = 500
 _RETRY_SECONDS = 0.2
 _AGAIN_SECONDS = 5.0
+# At the front of a gate lie the dead rows of those who have passed: too many to step over for every run.
+_FRONT_SECONDS = 0.02
 
 _log = logging.getLogger("holdfast.worker")
 
@@ -40,6 +55,17 @@ class RunEnding(Settlement, frozen=True):
     then: Callable[["RunEnding", Answer, RunOutcome | None], None]
     state: str | None = None
     error: BaseException | None = None
+
+    @property
+    def is_spared(self) -> bool:
+        limits = self.claimed.kind.limits
+        if self.error is None or limits is None:
+            return False
+        error = error_behind(self.error)
+        breakers = [
+            limit.spec.breaker for limit in limits.declared.values() if limit.spec.breaker is not None
+        ]
+        return bool(breakers) and not any(_counts(breaker, error) for breaker in breakers)
 
     @classmethod
     def of(  # noqa: PLR0917  # made for every job, where keywords cost
@@ -54,20 +80,41 @@ class RunEnding(Settlement, frozen=True):
         return cls(claimed.worker, claimed.job, claimed.run, transition, claimed, context, then, state, error)
 
 
+def _counts(breaker: Breaker, error: BaseException) -> bool:
+    try:
+        return breaker.counts(error)
+    except Exception:  # noqa: BLE001  # a user's function may do anything
+        _log.exception("the function that decides which errors a breaker counts has failed: it is counted")
+        return True
+
+
 class Settler:
     """Owns the endings that are not settled yet. After a lost connection they are sent again: settling twice
     is the same as once.
     """
 
-    def __init__(self, database: Database, schema: Schema, retention: Retention) -> None:
+    def __init__(
+        self,
+        database: Database,
+        schema: Schema,
+        retention: Retention,
+        wake: Callable[[set[str]], None] = lambda _: None,
+    ) -> None:
+        """`wake` gets queues that have got jobs by the permits of others, and GATE."""
         self._database = database
         self._schema = schema
         self._retention = retention
+        self._wake = wake
+        self._front_at = 0.0
         self._gathering: list[RunEnding] = []
         self._saving: dict[int, Saving] = {}
+        self._spending: list[Spending] = []
         self._postponed: dict[int, RunEnding] = {}
         self._size = BATCH
+        # How many batches of each size were settled: for metrics, read by another thread.
+        self.batches: dict[int, int] = {}
         self._failures = FailureLog(_log, "settling runs")
+        self._loop = asyncio.get_running_loop()
         self._stirred = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
@@ -87,6 +134,13 @@ class Settler:
         self._saving[saving.run] = saving
         self._stirred.set()
 
+    def put_spending(self, spending: Spending) -> None:
+        """What a handler has spent of a rate. Called in any thread: a list takes it, and the loop writes
+        it.
+        """
+        self._spending.append(spending)
+        self._loop.call_soon_threadsafe(self._stirred.set)
+
     async def drained(self) -> None:
         """Wait until everything that was put is settled."""
         await self._idle.wait()
@@ -95,7 +149,7 @@ class Settler:
         while True:
             await self._stirred.wait()
             self._stirred.clear()
-            while self._gathering or self._saving:
+            while self._gathering or self._saving or self._spending:
                 await self.once()
             if not self._postponed:
                 self._idle.set()
@@ -112,8 +166,12 @@ class Settler:
                 ending.then(ending, "lost", None)
         try:
             await self._save(batch, savings)
+            await self._spend()
             if batch:
-                self._tell(batch, await self._settled(batch))
+                await self._close_limits(batch)
+                answers = await self._settled(batch)
+                self.batches[len(batch)] = self.batches.get(len(batch), 0) + 1
+                self._tell(batch, answers)
         except asyncio.CancelledError:
             self._gathering = batch + self._gathering
             raise
@@ -198,6 +256,36 @@ class Settler:
     def _again(self, run: int) -> None:
         self.put(self._postponed.pop(run))
 
+    async def _spend(self) -> None:
+        while self._spending:
+            spending = self._spending[0]
+            if not await self._database.run(spend(self._schema, spending)):
+                _log.warning(
+                    'job %d spends of the limit "%s", which no code has declared: nothing is counted',
+                    spending.job,
+                    spending.limit,
+                )
+            self._spending.pop(0)
+
+    async def _close_limits(self, batch: list[RunEnding]) -> None:
+        """Of handlers that ask for it: before their jobs come to the gate again, so that they wait there."""
+        for ending in batch:
+            if isinstance(request := ending.error, CloseLimit) and request.limit is not None:
+                closing = close(
+                    self._schema,
+                    request.limit,
+                    key=request.key,
+                    length=request.retry_after,
+                    reason=f"the handler of job {ending.job} asked for it",
+                    job=ending.job,
+                )
+                if not await self._database.run(closing):
+                    _log.warning(
+                        'job %d closes the limit "%s", which no code has declared: nothing is closed',
+                        ending.job,
+                        request.limit,
+                    )
+
     async def _save(self, batch: list[RunEnding], savings: dict[int, Saving]) -> None:
         for ending in batch:
             if ending.state is not None:
@@ -214,9 +302,29 @@ class Settler:
         """What became of each run. If one was settled before, because a reply was lost or the handler's own
         commit came through after all, the ledger has its outcome.
         """
-        settling = settle_surely(self._schema, batch, retention=self._retention)
+        is_limited = any(ending.claimed.row.is_limited for ending in batch)
+        from_front = is_limited and monotonic() >= self._front_at
+        settling = settle_surely(
+            self._schema,
+            batch,
+            retention=self._retention,
+            is_limited=is_limited,
+            from_front=from_front,
+        )
         answers = await hold(settling, self._database.run)
+        if is_limited:
+            if from_front:
+                self._front_at = monotonic() + _FRONT_SECONDS
+            self._wake_heirs(answers)
         return [await self._told(answer) if answer.answer == "already" else answer for answer in answers]
+
+    def _wake_heirs(self, answers: list[Settled]) -> None:
+        handed_on = [answer for answer in answers if isinstance(answer, SettledAndHandedOn)]
+        names = {queue for answer in handed_on for queue in answer.woken}
+        if any(answer.is_knocking for answer in handed_on):
+            names.add(GATE)
+        if names:
+            self._wake(names)
 
     async def _told(self, answer: Settled) -> Settled:
         entries = await self._database.run(history(self._schema, answer.job))

@@ -1,4 +1,4 @@
-"""How a worker is asked to stop: once to drain, twice to stop at once."""
+"""How a worker is asked to stop: once to drain, twice to stop at once; by its process, or by an operator."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -11,10 +11,20 @@ class Stopping:
     def __init__(self) -> None:
         self.draining = asyncio.Event()
         self.hurried = asyncio.Event()
+        self.is_asked_by_operator = False
+        self.grace: timedelta | None = None
 
     def ask(self) -> None:
         """The first time asks to drain, the second time to hurry."""
         if self.draining.is_set():
+            self.hurried.set()
+        self.draining.set()
+
+    def ask_for_operator(self, grace: timedelta | None, *, is_now: bool) -> None:
+        """`grace`: how long running jobs may go on, in place of the worker's own."""
+        self.is_asked_by_operator = True
+        self.grace = grace
+        if is_now:
             self.hurried.set()
         self.draining.set()
 

@@ -4,7 +4,7 @@ remembered, and the next run of that job is put off.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from contextlib import suppress
 from datetime import timedelta
@@ -33,7 +33,7 @@ class StrayThreads:
         """Wait for the thread, unless its run was taken away or the process ends."""
         ended = asyncio.Event()
         # Set before waiting: another run may be claimed before we hear that this one was taken away.
-        self.since[claimed.job] = monotonic()
+        self.since.update(dict.fromkeys(claimed.jobs, monotonic()))
         thread.add_done_callback(lambda _: self._on_loop(ended.set))
         while not ended.is_set() and claimed.stop not in _AT_ONCE:
             told = claimed.stop
@@ -45,16 +45,18 @@ class StrayThreads:
                 if claimed.stop is told:
                     break
         if thread.done():
-            self.since.pop(claimed.job, None)
+            self._forget(claimed.jobs)
 
     def remember(self, claimed: ClaimedRun, thread: "Future[Any]", then: Callable[[str], None]) -> None:
         """Remember the thread until it ends; then `then` gives back the slot of its queue."""
+        jobs = claimed.jobs
 
         def ended(_: "Future[Any]") -> None:
-            self.since.pop(claimed.job, None)
+            self._forget(jobs)
             self._on_loop(lambda: then(claimed.queue))
 
-        self.since.setdefault(claimed.job, monotonic())
+        for job in jobs:
+            self.since.setdefault(job, monotonic())
         thread.add_done_callback(ended)
 
     def put_off(self, job: int) -> SnoozeJob:
@@ -67,6 +69,10 @@ class StrayThreads:
             "timeout",
         )
         return SnoozeJob(min(max(since, _SHORTEST), _LONGEST), failure)
+
+    def _forget(self, jobs: Iterable[int]) -> None:
+        for job in jobs:
+            self.since.pop(job, None)
 
     def _on_loop(self, function: Callable[[], None]) -> None:
         with suppress(RuntimeError):  # the loop has ended

@@ -102,9 +102,10 @@ class ThreadAnswers:
         if self._over and not self._is_told:
             self._is_told = True
             with suppress(RuntimeError):  # the loop has ended
-                self._loop.call_soon_threadsafe(self._answer)
+                self._loop.call_soon_threadsafe(self.answer)
 
-    def _answer(self) -> None:
+    def answer(self) -> None:
+        """On the event loop."""
         # Before the first is taken: what comes later is told again.
         self._is_told = False
         over = self._over

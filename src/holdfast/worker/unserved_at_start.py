@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Collection
 from contextlib import suppress
 
+from holdfast.domain.did_you_mean import did_you_mean
 from holdfast.errors import DatabaseError
 from holdfast.storage.unserved import Unserved
-from holdfast.worker.queue_choice import near
 from holdfast.worker.unserved_warnings import SURE_SECONDS, UnservedWarnings, facts_of
 
 
@@ -34,7 +34,9 @@ class UnservedAtStart:
         await self._warnings.warn_of(facts_of(row for row in found if self._concerns_us(row)))
 
     def _concerns_us(self, row: Unserved) -> bool:
-        is_meant = near(row.kind, self._kinds) or (row.queue is not None and near(row.queue, self._queues))
+        is_meant = did_you_mean(row.kind, self._kinds) or (
+            row.queue is not None and did_you_mean(row.queue, self._queues)
+        )
         return bool(
             row.schedule is not None or row.queue in self._queues or row.kind in self._kinds or is_meant
         )

@@ -5,11 +5,11 @@ if it was served in between. The look at the worker's start and the leader's cho
 from collections.abc import Iterable
 from dataclasses import replace
 
+from holdfast.domain.did_you_mean import did_you_mean
 from holdfast.postgres.database import Database
 from holdfast.postgres.schema import Schema
 from holdfast.storage.unserved import KnownNames, Unserved, known_names, unserved
 from holdfast.telemetry.events import Emitter, NobodyServes
-from holdfast.worker.queue_choice import near
 
 # The workers of a deployment start one after the other: only what is still unserved after this is reported.
 SURE_SECONDS = 5.0
@@ -32,7 +32,7 @@ class UnservedWarnings:
             known = await self._database.run_one(known_names(self._schema))
             for fact in sorted(news, key=_order):
                 self._said.add(fact)
-                self._emitter.emit(replace(fact, near=_meant(fact, known)))
+                self._emitter.emit(replace(fact, near=meant(fact, known)))
 
     def not_said(self, facts: set[NobodyServes]) -> set[NobodyServes]:
         return facts - self._said
@@ -53,6 +53,9 @@ def _facts(row: Unserved) -> Iterable[NobodyServes]:
     if row.schedule is not None:
         yield NobodyServes(row.schedule, None, row.kind)
         return
+    if row.is_quiet:
+        yield NobodyServes(None, row.queue, row.kind, is_quiet=True)
+        return
     if not row.is_queue_served:
         yield NobodyServes(None, row.queue, None)
     if not row.is_kind_known:
@@ -65,7 +68,7 @@ def _order(fact: NobodyServes) -> tuple[str, str, str]:
     return fact.schedule or "", fact.queue or "", fact.kind or ""
 
 
-def _meant(fact: NobodyServes, known: KnownNames) -> str:
+def meant(fact: NobodyServes, known: KnownNames) -> str:
     if fact.queue is None:
-        return near(fact.kind or "", known.kinds)
-    return near(fact.queue, known.queues) if fact.kind is None else ""
+        return did_you_mean(fact.kind or "", known.kinds)
+    return did_you_mean(fact.queue, known.queues) if fact.kind is None else ""

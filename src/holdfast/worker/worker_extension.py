@@ -2,7 +2,7 @@
 other ways of calling a handler.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from holdfast.postgres.database import Database
@@ -28,12 +28,19 @@ def _no_callers(
     return {}
 
 
+async def _nothing(database: Database) -> None:
+    pass
+
+
 @dataclass(frozen=True, slots=True)
 class WorkerExtension:
-    """A service gets the connections of chores, and those of handlers, which plan the user's own queries as
-    usual.
+    """`declare` is awaited before the worker is known to others, and must succeed; `prepare` before the first
+    claim. Both get the connections of chores. A service gets these, and those of handlers, which plan the
+    user's own queries as usual.
     """
 
     chores: Sequence[Chore] = ()
+    declare: Callable[[Database], Awaitable[None]] = _nothing
+    prepare: Callable[[Database], Awaitable[None]] = _nothing
     services: Callable[[Database, Database, Emitter], Sequence[Service]] = _no_services
     callers: Callable[[Connections, JobThreads, Processes], Mapping[Style, Caller]] = _no_callers

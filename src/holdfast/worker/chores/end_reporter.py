@@ -42,10 +42,10 @@ class EndReporter:
         self._on_end()
 
     def expired(self, done: Expiry) -> None:
-        """The first ones by name; thousands that expire together are counted by kind."""
+        """The first ones by name; thousands that expire together are counted by kind and queue."""
         ended = list(zip(done.jobs, done.attempts, done.kinds, done.queues, strict=True))
         for job, attempt, kind, queue in ended[:_EACH]:
             self._emitter.emit(JobExpired(job, kind, queue, attempt))
-        for kind, count in Counter(kind for _, _, kind, _ in ended[_EACH:]).items():
-            self._emitter.emit(JobsExpired(kind, count))
+        for (kind, queue), count in Counter((kind, queue) for _, _, kind, queue in ended[_EACH:]).items():
+            self._emitter.emit(JobsExpired(kind, queue, count))
         self._on_end()

@@ -8,7 +8,7 @@ from holdfast.domain.retention import LOST_WORKERS, Retention
 from holdfast.postgres.conversation import hold
 from holdfast.postgres.database import Database
 from holdfast.postgres.schema import Schema
-from holdfast.storage.chores import BATCH, TakenAway, rescue
+from holdfast.storage.chores import BATCH, TakenAway, is_any_left_behind, rescue
 from holdfast.storage.workers import forget_lost, mark_lost
 from holdfast.worker.chores.chore import Chore, Did, Sign
 from holdfast.worker.chores.end_reporter import EndReporter
@@ -46,11 +46,7 @@ class JobRescuer:
             self._watch_until = now + _FULL_LOOK
         if self._watch_until <= now < self._full_at:
             return Did()
-        async with self._database.transaction() as transaction:
-            rescued = await hold(
-                rescue(self._schema, luck=random.random(), retention=self._retention),  # noqa: S311
-                transaction.run,
-            )
+        rescued = await self._rescue() if marked or await self._is_any_left_behind() else []
         if rescued:
             self._on_rescued(rescued)
             self._full_at = 0.0
@@ -58,6 +54,16 @@ class JobRescuer:
         await self._database.run(forget_lost(self._schema, keep=LOST_WORKERS))
         self._full_at = monotonic() + _FULL_LOOK
         return Did(again_in=_WATCHING if now < self._watch_until else None)
+
+    async def _is_any_left_behind(self) -> bool:
+        return await self._database.run_one(is_any_left_behind(self._schema))
+
+    async def _rescue(self) -> list[TakenAway]:
+        async with self._database.transaction() as transaction:
+            return await hold(
+                rescue(self._schema, luck=random.random(), retention=self._retention),  # noqa: S311
+                transaction.run,
+            )
 
 
 RESCUE = Chore(

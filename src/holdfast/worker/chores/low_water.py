@@ -3,7 +3,7 @@
 from datetime import datetime, timedelta
 from time import monotonic
 
-from holdfast.storage.chores import Expiry, Pass, Promoted
+from holdfast.storage.chores import Expiry, Pass, Promoted, Pruned
 
 FULL_LOOK = 30.0
 _LATE_COMMITS = timedelta(seconds=2)
@@ -25,6 +25,6 @@ class LowWater:
             return None
         return self._since - _LATE_COMMITS
 
-    def saw(self, done: Promoted | Pass | Expiry) -> None:
+    def saw(self, done: Promoted | Pass | Expiry | Pruned) -> None:
         if done.seen is not None:
             self._since = done.seen if self._since is None else max(self._since, done.seen)

@@ -8,7 +8,7 @@ from holdfast.domain.retention import Retention
 from holdfast.postgres.conversation import hold
 from holdfast.postgres.database import Database
 from holdfast.postgres.schema import Schema
-from holdfast.storage.chores import BATCH, TakenAway, rescue_overdue
+from holdfast.storage.chores import BATCH, TakenAway, is_any_overdue, rescue_overdue
 from holdfast.worker.chores.chore import Chore, Did
 from holdfast.worker.chores.end_reporter import EndReporter
 
@@ -29,6 +29,9 @@ class TimeoutEnforcer:
         self._on_taken_away = on_taken_away
 
     async def once(self) -> Did:
+        """Asks first whether there is any, so that an idle turn is one statement."""
+        if not await self._database.run_one(is_any_overdue(self._schema, grace=_GRACE)):
+            return Did()
         async with self._database.transaction() as transaction:
             taken = await hold(
                 rescue_overdue(

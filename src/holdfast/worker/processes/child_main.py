@@ -1,20 +1,19 @@
-"""What a child process runs: handlers in its main thread, one after the other, while a second thread listens
-to the worker.
+"""What a child process runs: handlers in its main thread, which takes one call after the other, while a
+second thread listens to the worker.
 """
 
 import asyncio
 import contextvars
 import inspect
-import pickle
 import socket
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from queue import SimpleQueue
 from time import monotonic
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NoReturn, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, cast
 
 from holdfast.errors import InvalidInput
 from holdfast.telemetry.python_warnings import log_warnings
@@ -24,22 +23,23 @@ from holdfast.worker.claimed_run import ClaimedRun
 from holdfast.worker.context import Context
 from holdfast.worker.current_run import current_run, log_of
 from holdfast.worker.processes import confinement
+from holdfast.worker.processes.call_queue import LEAVE, CallTaker
 from holdfast.worker.processes.messages import (
-    LENGTH,
     Begun,
     CallHandler,
     ChildSettings,
     Ended,
+    Left,
     Logged,
-    Progress,
     ProgressTaken,
-    StopRun,
-    ToChild,
-    ToWorker,
-    framed,
+    StopCall,
+    Taken,
+    row_of,
 )
 from holdfast.worker.processes.pickled_error import PickledError
 from holdfast.worker.processes.pickles import dump, load
+from holdfast.worker.processes.reference import Reference
+from holdfast.worker.processes.worker_link import ProgressSender, WorkerLink
 from holdfast.worker.state_and_progress import state_text, unstorable_state
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ RESULT_LIMIT = 16 * 1024 * 1024
 
 def main() -> NoReturn:
     """Called by the command that the worker starts."""
-    parent, lifeline, connection = map(int, sys.argv[1:])
+    parent, lifeline, connection, calls = map(int, sys.argv[1:])
     confinement.die_with(parent, lifeline)
     confinement.leave_signals_to_the_worker()
     link = WorkerLink(socket.socket(fileno=connection))
@@ -66,121 +66,123 @@ def main() -> NoReturn:
     confinement.log_through(lambda record: link.send(Logged(record)), start.levels)
     if start.are_warnings_logged:
         log_warnings()
-    ChildMain(link, start.memory_limit).serve()
+    ChildMain(link, CallTaker(calls), start.memory_limit).serve()
 
 
-class WorkerLink:
-    """The child's end of the socket. Any thread may send: it blocks while the worker is too busy to read. If
-    the socket is closed, by the worker's death or by a handler, the child ends.
-    """
-
-    def __init__(self, connection: socket.socket) -> None:
-        connection.set_inheritable(False)  # its only form
-        self._connection = connection
-        self._file = connection.makefile("rb")
-        self._lock = threading.Lock()
-
-    def send(self, message: ToWorker) -> None:
-        data = framed(message)
-        try:
-            with self._lock:
-                self._connection.sendall(data)
-        except OSError:
-            confinement.die()
-
-    def messages(self) -> Iterator[ToChild]:
-        """All messages, until the worker is gone."""
-        with suppress(OSError):
-            while header := self._file.read(LENGTH.size):
-                yield pickle.loads(self._file.read(*LENGTH.unpack(header)))  # noqa: S301  # from our own worker
-
-
-class ProgressSender:
-    """Sends the newest progress of a run once the worker has taken the one before: a handler may report
-    progress for every row.
-    """
-
-    def __init__(self, link: WorkerLink, run: int) -> None:
-        self._link = link
-        self._run = run
-        self._lock = threading.Lock()
-        self._is_waiting = False
-        self._newest: str | None = None
-
-    def say(self, text: str) -> None:
-        with self._lock:
-            if self._is_waiting:
-                self._newest = text
-                return
-            self._is_waiting = True
-        self._link.send(Progress(self._run, text))
-
-    def heard(self) -> None:
-        with self._lock:
-            text, self._newest = self._newest, None
-            self._is_waiting = text is not None
-        if text is not None:
-            self._link.send(Progress(self._run, text))
-
-    def finish(self) -> None:
-        self.heard()
+class _TakenCall(NamedTuple):
+    call: CallHandler
+    claimed: ClaimedRun
+    saying: ProgressSender
+    # Whether the worker has heard that it begins.
+    is_told: bool
 
 
 class ChildMain:
-    def __init__(self, link: WorkerLink, memory_limit: int | None) -> None:
+    def __init__(self, link: WorkerLink, calls: CallTaker, memory_limit: int | None) -> None:
         self._link = link
+        self._calls = calls
         self._memory_limit = memory_limit
         self._bare = confinement.address_space()
         self._has_run = False
-        self._calls: SimpleQueue[tuple[CallHandler, ClaimedRun, ProgressSender]] = SimpleQueue()
-        self._current: tuple[ClaimedRun, ProgressSender] | None = None
+        # The functions that were called here before.
+        self._functions: dict[tuple[Any, ...], Callable[..., Any]] = {}
+        # Calls that are too large for a packet.
+        self._large: SimpleQueue[_TakenCall] = SimpleQueue()
+        self._current: _TakenCall | None = None
 
     def serve(self) -> NoReturn:
         forked_copy.watch()
         threading.Thread(target=self._listen, name="holdfast-listener", daemon=True).start()
+        ended: Ended | None = None
         while True:
-            call, claimed, saying = self._calls.get()
-            ended = contextvars.copy_context().run(self._run, call, claimed, saying)
+            taken = self._next(ended)
+            ended = contextvars.copy_context().run(self._run, taken)
             if forked_copy.is_copy:
                 forked_copy.leave(ended.raised.rebuilt() if ended.raised else None)
-            saying.finish()
+            taken.saying.finish()
             for stream in (sys.stdout, sys.stderr):
                 with suppress(Exception):
                     stream.flush()  # a child is killed when it is no longer needed
-            self._link.send(ended)
 
-    def _listen(self) -> None:
-        """Runs are registered here and not where they begin, so that a stop finds its run however early it
-        comes.
+    def _next(self, ended: Ended | None) -> _TakenCall:
+        """Take the next call. If it is there already, the worker is told of it and of the end of the call
+        before at once, and nothing of it happens earlier: should it kill this process, the end is told.
         """
-        for message in self._link.messages():
-            match message:
-                case CallHandler():
-                    # The kind stays in the worker: a handler never sees it.
-                    claimed = ClaimedRun(message.worker, message.queue, message.row, cast("Kind", None))
-                    saying = ProgressSender(self._link, claimed.run)
-                    self._current = claimed, saying
-                    self._calls.put((message, claimed, saying))
-                case StopRun(run, reason) if self._current and self._current[0].run == run:
-                    self._current[0].tell_to_stop(reason)
-                case ProgressTaken(run) if self._current and self._current[0].run == run:
-                    self._current[1].heard()
+        told = [] if ended is None else [ended]
+        if ended is not None and ended.is_spent:
+            self._leave(*told)
+        found = self._take(is_patient=False) if told else None
+        if found is None:
+            if told:
+                self._link.send(*told)
+                told = []
+            found = self._take(is_patient=True)
+            assert found is not None, "it waits for one"  # noqa: S101  # for the type checker
+        number, call = found
+        if number == LEAVE:
+            self._leave(*told)
+        if call is None:
+            self._link.send(*told, Taken(number, is_begun=False))
+            return self._large.get()
+        # With a memory limit it may turn out that there is no room for the handler.
+        begins = self._memory_limit is None and call.reference in self._functions
+        taken = self._registered(call, is_told=begins)
+        self._link.send(*told, Taken(number, begins))
+        return taken
+
+    def _take(self, *, is_patient: bool) -> tuple[int, CallHandler | None] | None:
+        try:
+            return self._calls.take(is_patient=is_patient)
+        except OSError:
+            confinement.die()
+
+    def _leave(self, *told: Ended) -> NoReturn:
+        self._link.send(*told, Left())
         confinement.die()
 
-    def _run(self, call: CallHandler, claimed: ClaimedRun, saying: ProgressSender) -> Ended:
+    def _registered(self, call: CallHandler, *, is_told: bool) -> _TakenCall:
+        """Before the worker hears that the call is taken, so that a stop always finds it."""
+        # The kind stays in the worker: a handler never sees it.
+        claimed = ClaimedRun(call.worker, call.queue, row_of(call.row), cast("Kind", None))
+        self._current = taken = _TakenCall(call, claimed, ProgressSender(self._link, call.number), is_told)
+        return taken
+
+    def _listen(self) -> None:
+        for message in self._link.messages():
+            current = self._current
+            match message:
+                case CallHandler():
+                    self._large.put(self._registered(message, is_told=False))
+                case StopCall(number, reason) if current and current.call.number == number:
+                    current.claimed.tell_to_stop(reason)
+                case ProgressTaken(number) if current and current.call.number == number:
+                    current.saying.heard()
+        confinement.die()
+
+    def _run(self, taken: _TakenCall) -> Ended:
+        call, claimed, saying, is_told = taken
+        number = call.number
         context = Context(claimed, save_progress=lambda _, text: saying.say(text), complete=_refuse)
         current_run.set(claimed)
-        if monotonic() >= call.believed_until:
-            return Ended(claimed.run, is_too_late=True)
+        began = monotonic()
+        if began >= call.believed_until:
+            return Ended(number, is_too_late=True)
         try:
-            # Its module is imported first: that is the start of this process, and no part of the handler's
-            # time. Without the limit, under which an import fails with whatever its library makes of that.
-            function = call.reference.resolve()
-            if monotonic() >= call.believed_until:
-                return Ended(claimed.run, is_too_late=True)
-            if unfit := self._unfit(claimed.run):
+            function = self._functions.get(call.reference)
+            if function is None:
+                # Its module is imported first: that is the start of this process, and no part of the
+                # handler's time. Without the limit, under which an import fails with whatever its library
+                # makes of that.
+                function = Reference(*call.reference).resolve()
+                began = monotonic()
+                if began >= call.believed_until:
+                    return Ended(number, is_too_late=True)
+                self._functions[call.reference] = function
+            if unfit := self._unfit(number):
                 return unfit
             self._has_run = True
+            if not is_told:
+                self._link.send(Begun(number))
             with confinement.limited_memory(self._memory_limit):
                 result = self._called(function, call, claimed, context)
         except SystemExit:
@@ -193,15 +195,20 @@ class ChildMain:
                     f"the handler needs more than its memory_limit of {self._memory_limit:,} bytes",
                 )
             return Ended(
-                claimed.run, raised=PickledError.of(error), state=_state_if_any(claimed), is_spent=is_spent
+                number,
+                raised=PickledError.of(error),
+                state=_state_if_any(claimed),
+                is_spent=is_spent,
+                seconds=monotonic() - began,
             )
+        seconds = monotonic() - began
         try:
             state = state_text(claimed.state)
         except Exception as error:  # noqa: BLE001  # a handler may put anything into it
-            return Ended(claimed.run, raised=PickledError.of(unstorable_state(error)))
-        return _pickled(claimed.run, result)._replace(state=state)
+            return Ended(number, raised=PickledError.of(unstorable_state(error)), seconds=seconds)
+        return _pickled(number, result)._replace(state=state, seconds=seconds)
 
-    def _unfit(self, run: int) -> Ended | None:
+    def _unfit(self, call: int) -> Ended | None:
         """Without room for any handler, what it meets would tell nothing of the limit. What other kinds have
         imported here takes its share: a fresh child is tried before the limit is blamed.
         """
@@ -209,14 +216,13 @@ class ChildMain:
         if problem is None:
             return None
         if self._has_run:
-            return Ended(run, is_too_late=True, is_spent=True)
-        return Ended(run, raised=PickledError.of(problem), is_misconfigured=True, is_spent=True)
+            return Ended(call, is_too_late=True, is_spent=True)
+        return Ended(call, raised=PickledError.of(problem), is_misconfigured=True, is_spent=True)
 
     def _called(
         self, function: Callable[..., Any], call: CallHandler, claimed: ClaimedRun, context: Context
     ) -> Any:
         arguments = load(call.arguments)
-        self._link.send(Begun(claimed.run))
         positional = (context,) if call.takes_context else ()
 
         def called() -> Any:
@@ -249,7 +255,7 @@ async def _awaited(called: Callable[[], Any], claimed: ClaimedRun) -> Any:
         await django_connections.close_old_in_sync_thread()
 
 
-def _refuse(claimed: ClaimedRun, connection: object) -> "Completion":  # noqa: ARG001  # the shape of `Complete`
+def _refuse(*_: object) -> "Completion":
     raise InvalidInput(
         "ctx.transaction() cannot be used in a child process, which has no connection of the worker's: leave "
         'out isolate="process", and the handler runs as a coroutine or in a thread of the worker'
@@ -270,17 +276,17 @@ def _is_about_memory(error: BaseException | None) -> bool:
     )
 
 
-def _pickled(run: int, result: object) -> Ended:
+def _pickled(call: int, result: object) -> Ended:
     """A result that cannot be pickled is dropped: the job is done, and is not run again for its receipt."""
     try:
         data = dump(result)
     except MemoryError:
-        return Ended(run, lost="there is no memory to pickle it", is_too_large=True)
+        return Ended(call, lost="there is no memory to pickle it", is_too_large=True)
     except Exception as error:  # noqa: BLE001  # a user's class may do anything
-        return Ended(run, lost=f"it cannot be pickled ({type(error).__name__}: {error})")
+        return Ended(call, lost=f"it cannot be pickled ({type(error).__name__}: {error})")
     if len(data) > RESULT_LIMIT:
-        return Ended(run, lost=f"it takes {len(data):,} bytes", is_too_large=True)
-    return Ended(run, data)
+        return Ended(call, lost=f"it takes {len(data):,} bytes", is_too_large=True)
+    return Ended(call, data)
 
 
 def _state_if_any(claimed: ClaimedRun) -> str | None:

@@ -10,27 +10,28 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from holdfast.errors import ProcessDied
 from holdfast.telemetry.python_warnings import are_warnings_logged
 from holdfast.worker.claimed_run import Stop
 from holdfast.worker.processes import lifelines
 from holdfast.worker.processes.messages import (
-    Begun,
-    CallHandler,
     ChildSettings,
     Ended,
     Frames,
     Logged,
     Progress,
     ProgressTaken,
-    StopRun,
+    StopCall,
     ToChild,
     ToWorker,
     framed,
+    framed_body,
 )
-from holdfast.worker.processes.reference import Reference
+
+if TYPE_CHECKING:
+    from holdfast.worker.processes.call import Call
 
 _log = logging.getLogger("holdfast.worker")
 
@@ -58,74 +59,54 @@ class ChildProcess(asyncio.Protocol):
     trouble that users of isolation want to avoid.
     """
 
-    def __init__(self, memory_limit: int | None) -> None:
+    def __init__(
+        self,
+        memory_limit: int | None,
+        calls: int,
+        hear: Callable[["ChildProcess", ToWorker], None],
+    ) -> None:
+        """`calls` is the file from which it takes its calls; `hear` gets what it says of them."""
         self.memory_limit = memory_limit
-        self.runs = 0
-        self.has_begun = False
-        # The functions that it has called, and so imported.
-        self.known: set[Reference] = set()
+        # The call that it runs, and how many it has taken, as far as it has said.
+        self.call: Call | None = None
+        self.taken = 0
+        self.has_left = False
+        self.was_killed = False
         self.gone = asyncio.Event()
+        self.end: ChildAnswer = ProcessDied(-signal.SIGKILL)
+        self._calls = calls
+        self._tell = hear
         self._loop = asyncio.get_running_loop()
         self._process: asyncio.subprocess.Process | None = None
         self._transport: asyncio.WriteTransport | None = None
         self._frames = Frames()
         # Set when the connection has ended, and with it what the child had to say.
         self._is_silent = asyncio.Event()
-        self._unsent = bytearray()
-        self._run: int | None = None
-        self._reference: Reference | None = None
-        self._answer: asyncio.Future[ChildAnswer] | None = None
-        self._on_progress: Callable[[str], None] = lambda _: None
-        self._on_begun: Callable[[], None] = lambda: None
         self._is_condemned = False
 
-    @property
-    def is_fit(self) -> bool:
-        """Whether it can take a call."""
-        return not (self._is_condemned or self.gone.is_set() or self._run is not None)
+    def tell_to_stop(self, call: int, reason: Stop) -> None:
+        self._send(StopCall(call, reason))
 
-    def begin(
-        self,
-        call: CallHandler,
-        on_progress: Callable[[str], None],
-        on_begun: Callable[[], None] = lambda: None,
-    ) -> asyncio.Future[ChildAnswer]:
-        """The returned future always gets an answer: from the child, or from its death."""
-        self.runs += 1
-        self.has_begun = False
-        self._on_begun = on_begun
-        self._reference = call.reference
-        self._run, self._on_progress, self._answer = call.row.run, on_progress, self._loop.create_future()
-        self._send(call)
-        return self._answer
-
-    def await_again(self) -> "asyncio.Future[ChildAnswer]":
-        """For a caller whose wait was cancelled, and with it the future that it waited for."""
-        if self._answer is None or self._answer.cancelled():
-            self._answer = self._loop.create_future()
-        return self._answer
-
-    def tell_to_stop(self, reason: Stop) -> None:
-        if self._run is not None:
-            self._send(StopRun(self._run, reason))
+    def send_body(self, body: bytes) -> None:
+        """A call that is too large for the queue."""
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write(framed_body(body))
 
     def kill(self) -> None:
         """Kill the child and every process it has started, except those in a session of their own."""
-        self._is_condemned = True
+        self._is_condemned = self.was_killed = True
         if self._process is not None and self._process.returncode is None:
             self._kill_group(self._process.pid)
 
     async def tend(self) -> None:
         """Run the child until it ends. Never raises: the worker must not go down with a child."""
-        answer: ChildAnswer = ProcessDied(-signal.SIGKILL)
         try:
-            answer = ProcessDied(await self._lived())
+            self.end = ProcessDied(await self._lived())
         except Exception as error:  # noqa: BLE001  # it becomes the end of an attempt
             error.add_note("A child process could not be started.")
-            answer = error
+            self.end = error
         finally:
             self.gone.set()
-            self._give(answer)
 
     async def _lived(self) -> int:
         """Started on the event loop's own thread: should a child have to make do without its lifeline, that
@@ -140,14 +121,13 @@ class ChildProcess(asyncio.Protocol):
             inherited.callback(theirs.close)
             transport = await self._connected(ours)
             kept.callback(transport.close)
-            files = their_lifeline, theirs.fileno()
+            files = their_lifeline, theirs.fileno(), self._calls
             process = self._process = await asyncio.create_subprocess_exec(
                 *_command(*files), stdin=subprocess.DEVNULL, pass_fds=files, start_new_session=True
             )
             inherited.close()
             transport.write(
                 framed(ChildSettings(sys.argv, _levels(), are_warnings_logged(), self.memory_limit))
-                + self._unsent
             )
             self._transport = transport
             return await self._ended(process)
@@ -193,20 +173,16 @@ class ChildProcess(asyncio.Protocol):
 
     def _hear(self, message: ToWorker) -> None:
         match message:
-            case Logged(record):
-                self._pass_on(_relog, record)
-            case Begun(run) if run == self._run:
-                self.has_begun = True
-                if self._reference is not None:
-                    self.known.add(self._reference)
-                self._on_begun()
-            case Progress(run, text) if run == self._run:
-                self._pass_on(self._on_progress, text)
-                self._loop.call_later(_PROGRESS_SECONDS, self._send, ProgressTaken(run))
-            case Ended(run) if run == self._run:
-                if message.is_spent:
-                    self.kill()
-                self._give(message)
+            case Logged(record) if self.call is not None and record.get("run") == self.call.run:
+                self._pass_on(self.call.relog, record)
+            case Logged(record):  # of a thread that an earlier run has left behind, or of no run
+                self._pass_on(relog, record)
+            case Progress(number, text):
+                if self.call is not None and self.call.number == number:
+                    self._pass_on(self.call.on_progress, text)
+                    self._loop.call_later(_PROGRESS_SECONDS, self._send, ProgressTaken(number))
+            case _:
+                self._tell(self, message)
 
     @staticmethod
     def _pass_on(to: Callable[[T], None], what: T) -> None:
@@ -218,17 +194,8 @@ class ChildProcess(asyncio.Protocol):
                 "a message of a child process (a log line or progress) could not be handled, and is dropped"
             )
 
-    def _give(self, answer: ChildAnswer) -> None:
-        self._run = None
-        if self._answer is not None:
-            future = self.await_again()
-            if not future.done():
-                future.set_result(answer)
-
     def _send(self, message: ToChild) -> None:
-        if self._transport is None:
-            self._unsent += framed(message)
-        elif not self._transport.is_closing():
+        if self._transport is not None and not self._transport.is_closing():
             self._transport.write(framed(message))
 
     @staticmethod
@@ -237,8 +204,8 @@ class ChildProcess(asyncio.Protocol):
             os.killpg(leader, signal.SIGKILL)
 
 
-def _command(lifeline: int, connection: int) -> list[str]:
-    arguments = [str(os.getpid()), str(lifeline), str(connection), json.dumps(sys.path)]
+def _command(*files: int) -> list[str]:
+    arguments = [str(os.getpid()), *map(str, files), json.dumps(sys.path)]
     return [sys.executable, *_interpreter_flags(), "-c", _CODE, *arguments]
 
 
@@ -259,7 +226,7 @@ def _levels() -> dict[str, int]:
     return {"": logging.root.level, **{name: level for name, level in named.items() if level}}
 
 
-def _relog(attributes: dict[str, Any]) -> None:
+def relog(attributes: dict[str, Any]) -> None:
     record = logging.makeLogRecord(attributes)
     logger = logging.getLogger(record.name)
     if logger.isEnabledFor(record.levelno):

@@ -5,16 +5,20 @@ travel as pickles inside these, so that one that cannot be read does no harm to 
 import pickle
 import struct
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
+
+from msgspec import structs
 
 from holdfast.storage.runs import ClaimRow
 from holdfast.worker.claimed_run import Stop
+from holdfast.worker.processes.main_script import MainScript
 from holdfast.worker.processes.pickled_error import PickledError
-from holdfast.worker.processes.reference import Reference
 
 LENGTH = struct.Struct(">Q")
 
-# Named tuples: every job comes by here, and a dataclass takes four times as long to pickle.
+# Named tuples: every job comes by here, and a dataclass takes longer to make.
 
 
 class ChildSettings(NamedTuple):
@@ -29,45 +33,61 @@ class ChildSettings(NamedTuple):
 
 
 class CallHandler(NamedTuple):
-    """Run a handler. `arguments` is a pickled dict of keyword arguments. `believed_until` is on the clock
-    that all processes of a host share: a call that is read later is not begun.
+    """Run a handler. `reference` has the values of its Reference, and `row` those of its ClaimRow, as
+    `row_values` makes them: pickled by themselves, both would take several times as long. `arguments` is a
+    pickled dict of keyword arguments. `believed_until` is on the clock that all processes of a host share: a
+    call that is read later is not begun.
     """
 
-    reference: Reference
+    number: int
+    reference: tuple[str, str, MainScript | None]
     worker: int
     queue: str
-    row: ClaimRow
+    row: tuple[Any, ...]
     takes_context: bool
     arguments: bytes
     believed_until: float
 
 
-class StopRun(NamedTuple):
-    """Stop soon: after a short grace the child is killed. Names its run, since the run may have ended in the
+class StopCall(NamedTuple):
+    """Stop soon: after a short grace the child is killed. Names its call, since that may have ended in the
     meantime.
     """
 
-    run: int
+    call: int
     reason: Stop
 
 
 class ProgressTaken(NamedTuple):
-    """The worker has taken the run's progress, and the child may send more."""
+    """The worker has taken the call's progress, and the child may send more."""
 
-    run: int
+    call: int
+
+
+class Taken(NamedTuple):
+    """The child has this call now. `is_begun` if it has called its function before, and so calls it at
+    once.
+    """
+
+    call: int
+    is_begun: bool
 
 
 class Begun(NamedTuple):
     """The child calls the handler now: its timeout begins."""
 
-    run: int
+    call: int
 
 
 class Progress(NamedTuple):
-    """Names its run: a thread that a handler left behind may report while the next run is under way."""
+    """Names its call: a thread that a handler left behind may report while the next call is under way."""
 
-    run: int
+    call: int
     text: str
+
+
+class Left(NamedTuple):
+    """The child ends, as it was told to."""
 
 
 class Logged(NamedTuple):
@@ -78,11 +98,12 @@ class Logged(NamedTuple):
 
 class Ended(NamedTuple):
     """The handler returned (`result` is a pickle, or `lost` says why it is not sent) or raised. `state`
-    is JSON text if it was touched. A child that `is_spent` should not be used again. A call that
-    came `is_too_late` was not begun; nor was one of a kind that `is_misconfigured`, as no attempt could be.
+    is JSON text if it was touched. A child that `is_spent` ends. A call that came `is_too_late` was not
+    begun; nor was one of a kind that `is_misconfigured`, as no attempt could be. `seconds` is what the call
+    took.
     """
 
-    run: int
+    call: int
     result: bytes | None = None
     lost: str | None = None
     is_too_large: bool = False
@@ -91,14 +112,65 @@ class Ended(NamedTuple):
     is_spent: bool = False
     is_too_late: bool = False
     is_misconfigured: bool = False
+    seconds: float = 0
 
 
-ToChild = ChildSettings | CallHandler | StopRun | ProgressTaken
-ToWorker = Begun | Progress | Logged | Ended
+ToChild = ChildSettings | CallHandler | StopCall | ProgressTaken
+ToWorker = Taken | Begun | Progress | Logged | Ended | Left
+
+# A message travels as a tuple behind its place here: pickled by itself it would carry the name of its class,
+# and both sides would look that up for every job.
+_KINDS: tuple[type[Any], ...] = (
+    ChildSettings,
+    CallHandler,
+    StopCall,
+    ProgressTaken,
+    Taken,
+    Begun,
+    Progress,
+    Logged,
+    Ended,
+    Left,
+)
+_PLACES = {kind: place for place, kind in enumerate(_KINDS)}
+
+
+def row_values(row: ClaimRow) -> tuple[Any, ...]:
+    """Without the arguments that the job was stored with. A time is a tuple, as nothing else is: pickled as
+    it is, it takes longer than all the rest.
+    """
+    values = structs.astuple(structs.replace(row, args=""))
+    return tuple([_time_values(value) if isinstance(value, datetime) else value for value in values])
+
+
+def row_of(values: tuple[Any, ...]) -> ClaimRow:
+    restored: list[Any] = [_time_of(*value) if isinstance(value, tuple) else value for value in values]
+    return ClaimRow(*restored)
+
+
+def _time_values(moment: datetime) -> tuple[float, Any]:
+    zone = moment.tzinfo
+    return moment.timestamp(), zone.key if isinstance(zone, ZoneInfo) else zone if zone is not UTC else None
+
+
+def _time_of(timestamp: float, zone: Any) -> datetime:
+    return datetime.fromtimestamp(timestamp, ZoneInfo(zone) if isinstance(zone, str) else zone or UTC)
+
+
+def body_of(message: ToChild | ToWorker) -> bytes:
+    return pickle.dumps((_PLACES[type(message)], *message), pickle.HIGHEST_PROTOCOL)
+
+
+def read_body(body: bytes | bytearray | memoryview) -> Any:
+    place, *values = pickle.loads(body)  # noqa: S301  # of our own worker or child
+    return _KINDS[place](*values)
 
 
 def framed(message: ToChild | ToWorker) -> bytes:
-    body = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
+    return framed_body(body_of(message))
+
+
+def framed_body(body: bytes) -> bytes:
     return LENGTH.pack(len(body)) + body
 
 
@@ -121,6 +193,6 @@ class Frames:
             end = begin + LENGTH.size + length
             if end > size:
                 break
-            yield pickle.loads(whole[begin + LENGTH.size : end])  # noqa: S301  # from our own child
+            yield read_body(whole[begin + LENGTH.size : end])
             begin = end
         self._rest = bytearray(whole[begin:])

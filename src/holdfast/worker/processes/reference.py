@@ -18,9 +18,10 @@ class Reference:
     name: str
     script: MainScript | None = None
 
-    def __reduce__(self) -> tuple[type["Reference"], tuple[str, str, MainScript | None]]:
-        """It travels with every call: what a dataclass does by itself takes three times as long."""
-        return Reference, (self.module, self.name, self.script)
+    @property
+    def values(self) -> tuple[str, str, MainScript | None]:
+        """It travels with every call, and pickled by itself it would take several times as long."""
+        return self.module, self.name, self.script
 
     @classmethod
     def of(cls, function: Callable[..., Any]) -> "Reference":

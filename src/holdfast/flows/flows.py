@@ -3,15 +3,17 @@ and blocking with `_sync`; with `conn` it is part of the caller's transaction.
 """
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import partial
 
-from holdfast.domain.job import check_text
+from holdfast.domain.duration import Length, duration
+from holdfast.domain.job import Target, check_text, id_of
 from holdfast.domain.outcome import ON_REQUEST
-from holdfast.domain.redaction import Redaction
-from holdfast.domain.retention import Retention
+from holdfast.domain.redaction import Redactions
+from holdfast.domain.retention import EVENTS, Retention
 from holdfast.domain.states import JOB_STATES, JobState
 from holdfast.errors import Conflict, FlowNotFailed, InvalidInput, JobNotFound, NotAFlow, StepNotFound
+from holdfast.flows.event_payload import payload_text
 from holdfast.flows.records import (
     FlowRecord,
     FlowSummary,
@@ -23,6 +25,8 @@ from holdfast.flows.records import (
 from holdfast.postgres.conversation import Conversation, Holder, ask
 from holdfast.postgres.schema import Schema
 from holdfast.postgres.statement import Statement
+from holdfast.storage.audit import PYTHON, check_signed, put_audit
+from holdfast.storage.flows import emit
 from holdfast.storage.flows_shown import FlowRow, flows, is_flow, retry_from, steps
 from holdfast.storage.job_lookup import Found, find, history
 from holdfast.storage.kinds import redactions
@@ -33,8 +37,10 @@ from holdfast.worker.cancel_log import log_cancelled
 ManyFlows = list[FlowSummary]
 
 
-class FlowOperators:
-    """`kinds` are those of the app that are flows: of these, also what has not begun is known to be one."""
+class Flows:
+    """`kinds` are those of the app that are flows: of these, also what has not begun is known to be one.
+    Every action leaves an entry in the audit: `by` is who acts, `reason` why.
+    """
 
     def __init__(
         self,
@@ -42,7 +48,7 @@ class FlowOperators:
         holder: Holder,
         kinds: Callable[[], Iterable[str]],
         retention: Callable[[], Retention],
-        declared: Callable[[], Mapping[str, Redaction]],
+        declared: Callable[[], Redactions],
     ) -> None:
         self._schema = schema
         self._holder = holder
@@ -62,7 +68,7 @@ class FlowOperators:
         """Flows, newest first; the next page is `before` the id of the last one. Looks through the latest
         10,000. Of other apps' kinds only those that have begun, unless `kind` names it.
         """
-        return await self._holder.hold(self._list(kind, state, before, limit), conn)
+        return await self._holder.look(self._list(kind, state, before, limit), conn)
 
     def list_sync(
         self,
@@ -73,37 +79,88 @@ class FlowOperators:
         limit: int = 100,
         conn: object = None,
     ) -> ManyFlows:
-        return self._holder.hold_sync(self._list(kind, state, before, limit), conn)
+        return self._holder.look_sync(self._list(kind, state, before, limit), conn)
 
-    async def show(self, flow: int, *, conn: object = None) -> FlowRecord:
+    async def show(self, flow: Target, *, conn: object = None) -> FlowRecord:
         """One flow in full: its steps, waits, children and history. JobNotFound if there is none."""
-        return await self._holder.hold(self._show(flow), conn)
+        return await self._holder.look(self._show(id_of(flow)), conn)
 
-    def show_sync(self, flow: int, *, conn: object = None) -> FlowRecord:
-        return self._holder.hold_sync(self._show(flow), conn)
+    def show_sync(self, flow: Target, *, conn: object = None) -> FlowRecord:
+        return self._holder.look_sync(self._show(id_of(flow)), conn)
 
-    async def resume(self, flow: int, *, conn: object = None) -> None:
+    async def resume(
+        self, flow: Target, *, reason: str | None = None, by: str = PYTHON, conn: object = None
+    ) -> None:
         """Continue a failed flow where it stopped, with one more attempt. FlowNotFailed for any other."""
-        await self._holder.hold(self._resume(flow), conn)
+        await self._holder.hold(self._resume(id_of(flow), by, reason), conn)
 
-    def resume_sync(self, flow: int, *, conn: object = None) -> None:
-        self._holder.hold_sync(self._resume(flow), conn)
+    def resume_sync(
+        self, flow: Target, *, reason: str | None = None, by: str = PYTHON, conn: object = None
+    ) -> None:
+        self._holder.hold_sync(self._resume(id_of(flow), by, reason), conn)
 
-    async def retry(self, flow: int, *, from_step: str | None = None, conn: object = None) -> None:
+    async def retry(
+        self,
+        flow: Target,
+        *,
+        from_step: str | None = None,
+        reason: str | None = None,
+        by: str = PYTHON,
+        conn: object = None,
+    ) -> None:
         """Run a failed flow again from a step on, or from its start, with all attempts. Earlier steps stay
         done. StepNotFound if it has not done such a step.
         """
-        await self._holder.hold(self._retry(flow, from_step), conn)
+        await self._holder.hold(self._retry(id_of(flow), from_step, by, reason), conn)
 
-    def retry_sync(self, flow: int, *, from_step: str | None = None, conn: object = None) -> None:
-        self._holder.hold_sync(self._retry(flow, from_step), conn)
+    def retry_sync(
+        self,
+        flow: Target,
+        *,
+        from_step: str | None = None,
+        reason: str | None = None,
+        by: str = PYTHON,
+        conn: object = None,
+    ) -> None:
+        self._holder.hold_sync(self._retry(id_of(flow), from_step, by, reason), conn)
 
-    async def cancel(self, flow: int, *, reason: str = ON_REQUEST, conn: object = None) -> str:
+    async def cancel(
+        self, flow: Target, *, reason: str = ON_REQUEST, by: str = PYTHON, conn: object = None
+    ) -> str:
         """End a flow and its open children: cancelled, requested (it runs), final or busy."""
-        return await self._holder.hold(self._cancel(flow, reason), conn)
+        return await self._holder.hold(self._cancel(id_of(flow), by, reason), conn)
 
-    def cancel_sync(self, flow: int, *, reason: str = ON_REQUEST, conn: object = None) -> str:
-        return self._holder.hold_sync(self._cancel(flow, reason), conn)
+    def cancel_sync(
+        self, flow: Target, *, reason: str = ON_REQUEST, by: str = PYTHON, conn: object = None
+    ) -> str:
+        return self._holder.hold_sync(self._cancel(id_of(flow), by, reason), conn)
+
+    async def emit(
+        self,
+        event: str,
+        payload: object = None,
+        *,
+        keep: Length = EVENTS,
+        reason: str | None = None,
+        by: str = PYTHON,
+        conn: object = None,
+    ) -> None:
+        """Send an event in place of the program that should have sent it: `app.emit`, with an entry in the
+        audit. The entry holds the event's name, not its payload.
+        """
+        await self._holder.hold(self._emit(event, payload, keep, by, reason), conn)
+
+    def emit_sync(
+        self,
+        event: str,
+        payload: object = None,
+        *,
+        keep: Length = EVENTS,
+        reason: str | None = None,
+        by: str = PYTHON,
+        conn: object = None,
+    ) -> None:
+        self._holder.hold_sync(self._emit(event, payload, keep, by, reason), conn)
 
     def _list(
         self, kind: str | None, state: JobState | None, before: int | None, limit: int
@@ -118,19 +175,25 @@ class FlowOperators:
         found = yield from self._found(flow, f"app.handle({flow}).status()")
         record = yield from _record(self._schema, found)
         known = yield from redactions(self._schema, [found.kind], self._declared())
-        return masked(record, known[found.kind])
+        return masked(record, known.of(found.kind))
 
-    def _resume(self, flow: int) -> Conversation[None]:
+    def _resume(self, flow: int, by: str, reason: str | None) -> Conversation[None]:
+        check_signed(by, reason)
         yield from self._found(flow, f"app.jobs.resume({flow})")
         answers = yield from resume_dead(self._schema, [flow])
         yield from _check_taken_up(self._schema, flow, answers[flow])
+        yield from self._remember("resume", f"flow {flow}", by, reason, answers[flow])
 
-    def _retry(self, flow: int, step: str | None) -> Conversation[None]:
+    def _retry(self, flow: int, step: str | None, by: str, reason: str | None) -> Conversation[None]:
+        check_signed(by, reason)
         found = yield from self._found(flow, f"app.jobs.retry({flow})")
         yield from _retry(self._schema, found, step)
+        action = "retry" if step is None else f"retry from {step}"
+        yield from self._remember(action, f"flow {flow}", by, reason, "retried")
 
-    def _cancel(self, flow: int, reason: str) -> Conversation[str]:
+    def _cancel(self, flow: int, by: str, reason: str) -> Conversation[str]:
         check_text("reason", reason)
+        check_signed(by, reason)
         yield from self._found(flow, f"app.jobs.cancel({flow})")
         on_ended = partial(log_cancelled, reason)
         answers = yield from cancel(
@@ -138,7 +201,30 @@ class FlowOperators:
         )
         if answers[flow] == "unknown":
             raise JobNotFound(flow)
+        yield from self._remember("cancel", f"flow {flow}", by, reason, answers[flow])
         return answers[flow]
+
+    def _emit(
+        self, event: str, payload: object, keep: Length, by: str, reason: str | None
+    ) -> Conversation[None]:
+        """Checked before anything is asked: a conversation only begins when it is held."""
+        text, length = payload_text(event, payload), duration(keep, name="keep")
+        return self._emitted(emit(self._schema, [(event, text)], notify=True, keep=length), event, by, reason)
+
+    def _emitted(
+        self, emitting: Statement[int], event: str, by: str, reason: str | None
+    ) -> Conversation[None]:
+        check_signed(by, reason)
+        yield from ask(emitting)
+        yield from self._remember("emit", f"event {event}", by, reason, "sent")
+
+    def _remember(
+        self, action: str, target: str, by: str, reason: str | None, answer: str
+    ) -> Conversation[None]:
+        counts = {answer: 1}
+        yield from ask(
+            put_audit(self._schema, action=action, by=by, target=target, reason=reason, counts=counts)
+        )
 
     def _found(self, flow: int, instead: str) -> Conversation[Found]:
         """The flow; a plain job is refused, with what to use `instead`."""

@@ -1,0 +1,1 @@
+"""What Prometheus and probes see of workers: counted in each process, served on one port."""
