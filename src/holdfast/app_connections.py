@@ -1,4 +1,6 @@
-"""The connections of one App: opened at first use, one pool for each event loop, one for blocking callers."""
+"""The connections of one App: opened at first use, one pool for each event loop, one for blocking callers;
+beside them, as few as needed for operators' questions.
+"""
 
 import asyncio
 import threading
@@ -7,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
+from holdfast.per_loop import PerLoop
 from holdfast.postgres.availability import Availability
 from holdfast.postgres.borrowed import run_on, run_on_blocking
 from holdfast.postgres.conversation import Conversation, hold, hold_blocking
@@ -19,6 +22,7 @@ from holdfast.producer.ambient_connection import OWN_TRANSACTION, given_or_ambie
 from holdfast.producer.call_site_warnings import warn_on_a_loop
 from holdfast.producer.nearby_workers import NearbyWorkers
 from holdfast.producer.producer import BlockingProducer, Producer, Reach
+from holdfast.question_connections import QuestionConnections
 from holdfast.settings import Embedded, Server, read_target
 from holdfast.storage.migrations import packaged
 
@@ -35,8 +39,13 @@ class AppConnections:
     _dsn: Dsn | None = None
     _availability: Availability | None = None
     _lock: threading.Lock = field(default_factory=threading.Lock)
-    _loops: dict[asyncio.AbstractEventLoop, "asyncio.Task[Producer]"] = field(default_factory=dict)
+    _producers: PerLoop[Producer] = field(init=False)
     _blocking: BlockingProducer | None = None
+    _questions: QuestionConnections = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._producers = PerLoop(self._open)
+        self._questions = QuestionConnections(self._reach)
 
     def dsn(self) -> Dsn:
         """Where the database is. Starts and migrates the private server if the App asks for one. Blocks."""
@@ -56,20 +65,7 @@ class AppConnections:
 
     async def opened(self) -> Producer:
         """The producer of this event loop. The first caller opens it while the others wait."""
-        loop = asyncio.get_running_loop()
-        if loop not in self._loops:
-            self._forget_ended_loops()
-            self._loops[loop] = loop.create_task(self._open())
-        opening = self._loops[loop]
-        if opening.done() and not opening.cancelled() and opening.exception() is None:
-            return opening.result()  # always, except for the first time
-        try:
-            return await asyncio.shield(opening)
-        except Exception:
-            # Only the first caller that sees the error: another may have begun to open again meanwhile.
-            if self._loops.get(loop) is opening:
-                del self._loops[loop]
-            raise
+        return await self._producers.get()
 
     def opened_blocking(self) -> BlockingProducer:
         warn_on_a_loop()
@@ -102,6 +98,20 @@ class AppConnections:
         with self.opened_blocking().database.transaction() as transaction:
             return hold_blocking(conversation, transaction.run)
 
+    async def look(self, conversation: Conversation[R], conn: object) -> R:
+        """For what only reads, for an operator: on the caller's connection, else on one for questions."""
+        conn = self.chosen(conn)
+        if conn is not None:
+            return await hold(conversation, lambda statement: run_on(conn, statement))
+        return await self._questions.hold(conversation)
+
+    def look_sync(self, conversation: Conversation[R], conn: object) -> R:
+        conn = self.chosen(conn)
+        if conn is not None:
+            return hold_blocking(conversation, lambda statement: run_on_blocking(conn, statement))
+        warn_on_a_loop()
+        return self._questions.hold_sync(conversation)
+
     def migrate(self) -> Migrated:
         """Create our tables, or bring them up to this release. Blocks."""
         with own_connection(self.dsn()) as connection:
@@ -109,14 +119,15 @@ class AppConnections:
 
     async def close(self) -> None:
         """Close what this event loop opened, and with the last event loop what blocking callers opened."""
-        self._forget_ended_loops()
-        opening = self._loops.pop(asyncio.get_running_loop(), None)
-        if opening is not None:
-            await (await opening).close()
-        if not self._loops:
+        await self._questions.close()
+        producer = await self._producers.take()
+        if producer is not None:
+            await producer.close()
+        if not self._producers and not self._questions.are_open_on_a_loop:
             await asyncio.to_thread(self.close_blocking)
 
     def close_blocking(self) -> None:
+        self._questions.close_blocking()
         with self._lock:
             blocking, self._blocking = self._blocking, None
             server, self._server = self._server, None
@@ -132,12 +143,6 @@ class AppConnections:
 
     def _reach(self) -> Reach:
         return Reach(self.dsn(), self.schema, self.options, self.availability, self.nearby)
-
-    def _forget_ended_loops(self) -> None:
-        """Their connections ended with them. Over a copy: other threads open and close here too."""
-        for loop in list(self._loops):
-            if loop.is_closed():
-                self._loops.pop(loop, None)
 
     def _find(self) -> Dsn:
         match read_target(self.given):

@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 
 from holdfast.producer.ambient_connection import no_ambient_connection
 from holdfast.stop_signals import interrupts, next_interrupt_calls, say_waiting
@@ -29,9 +30,10 @@ async def worker_running(worker: Worker) -> AsyncIterator[Worker]:
     try:
         await asyncio.wait([task, started], return_when=asyncio.FIRST_COMPLETED)
         if not task.done():
-            task.add_done_callback(_tell_of_an_early_end)
+            telling = partial(_tell_of_an_early_end, worker)
+            task.add_done_callback(telling)
             yield worker
-            task.remove_done_callback(_tell_of_an_early_end)
+            task.remove_done_callback(telling)
     finally:
         started.cancel()
         worker.stopping.ask()
@@ -65,7 +67,9 @@ async def _drained(worker: Worker, task: "asyncio.Task[None]") -> None:
         raise hurried
 
 
-def _tell_of_an_early_end(task: "asyncio.Task[None]") -> None:
+def _tell_of_an_early_end(worker: Worker, task: "asyncio.Task[None]") -> None:
     """At once, because the block continues: it may be a web server that ends in a month."""
     if not task.cancelled() and (error := task.exception()):
         _log.error("the worker has stopped: no jobs run in this process any more", exc_info=error)
+    elif worker.stopping.is_asked_by_operator:
+        _log.warning("the worker has stopped as an operator asked: no jobs run in this process any more")

@@ -21,6 +21,7 @@ HoldfastError
 │   ├── PoolTimeout              every pooled connection stayed busy for too long
 │   ├── Conflict                 lost against another transaction; rolled back, may be tried again
 │   ├── ServerUnable             the server cannot do it now: cancelled, read-only, full; may be tried again
+│   │   └── QuestionTimeout      an operator's question took too long: ask for less
 │   └── StatementFailed          Postgres refused the statement; trying again will not help
 │       └── DataRefused          for a value in it, which no server would take
 │  the caller or an operator looks at the job, flow, queue or schedule that it names:
@@ -29,6 +30,9 @@ HoldfastError
 ├── JobEnded                     the job whose result is wanted failed, was cancelled or expired
 │   └── ChildFailed              the same, of a job that a flow has waited for
 ├── ResultTimeout                the job whose result is wanted has not ended in time
+├── GroupNotFound                there is no such group (any more)
+├── GroupFailed                  a group whose result is wanted was cancelled, or on_failure took its place
+├── GroupTimeout                 a group that is waited for has not ended in time
 ├── Undecodable                  what is stored does not fit this version of the code
 ├── StepNotFound                 a flow has done no step of that name
 ├── NotAFlow                     the job is a plain one: operate it as a job
@@ -36,10 +40,12 @@ HoldfastError
 ├── KindNotFound                 no worker has stored a kind of that name
 ├── OperationNotFound            there is no such operation (any more)
 ├── FailureNotFound              there is no such group of failures (any more)
+├── LimitNotFound                no code has declared a limit of that name
 ├── QueueNotFound                no job, setting, schedule or worker knows a queue of that name
 ├── ScheduleNotFound             there is no schedule of that name, or no such scope of it
 ├── ScheduleConflict             the name belongs to a schedule of the other sort: declared, or stored
 ├── WorkerNotFound               there is no such worker (any more)
+├── WorkerRefused                it cannot be asked for that: it is lost, stopping, or of an older release
 │  the handler or flow that runs meets it, or its attempt ends with it:
 ├── StepFailed                   a step of a flow failed for good
 ├── EventTimeout                 the event that a flow waited for did not come in time
@@ -73,6 +79,7 @@ HoldfastWarning                  a UserWarning: it works, but probably not as yo
 """
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
 from signal import Signals
 from typing import TYPE_CHECKING
 
@@ -203,6 +210,18 @@ class ServerUnable(DatabaseError):
     """
 
 
+class QuestionTimeout(ServerUnable, TimeoutError):
+    """A list or another question of operators took longer than `question_timeout`."""
+
+    def __init__(self, within: timedelta, *, sqlstate: str | None) -> None:
+        self.within = within
+        super().__init__(
+            f"no answer within {within.total_seconds():g} s (question_timeout): ask for less, such as one "
+            "kind, one queue, a shorter time or a smaller limit, or raise question_timeout",
+            sqlstate=sqlstate,
+        )
+
+
 class StatementFailed(DatabaseError):
     """Postgres refused the statement: trying again does not help before something is changed, such as a right
     or the schema.
@@ -219,7 +238,8 @@ class DuplicateJob(HoldfastError):
     def __init__(self, *, key: str, queue: str, job: int) -> None:
         self.key, self.queue, self.job = key, queue, job
         super().__init__(
-            f'job {job} holds the unique key "{key}" in queue "{queue}": wait until it has ended, '
+            f'job {job} holds the unique key "{key}" in queue "{queue}": wait until it has ended (and its '
+            "unique_for, if it has one, is over), "
             'or enqueue with on_conflict="existing" or "replace"'
         )
 
@@ -268,6 +288,45 @@ class ResultTimeout(HoldfastError, TimeoutError):
         self.job, self.waited, self.state = job, waited, state
         self.is_queue_served, self.is_kind_known = is_queue_served, is_kind_known
         super().__init__(f"job {job} has not ended within {waited}: {situation}")
+
+
+class GroupNotFound(HoldfastError, LookupError):
+    def __init__(self, group: int) -> None:
+        self.group = group
+        super().__init__(
+            f"group {group} does not exist: it was never written, its transaction has not committed yet, or "
+            "it was deleted some days after its end"
+        )
+
+
+class GroupFailed(HoldfastError):
+    """The group ended without the job that its result comes from. `members` is how many it has,
+    `unsuccessful` how many of them did not succeed.
+    """
+
+    def __init__(self, *, group: int, members: int, unsuccessful: int, is_cancelled: bool) -> None:
+        self.group, self.members, self.unsuccessful = group, members, unsuccessful
+        self.is_cancelled = is_cancelled
+        how = (
+            "was cancelled"
+            if is_cancelled
+            else f"has no result: {unsuccessful:,} of {members:,} members did not succeed, so on_failure ran "
+            "in place of then"
+        )
+        super().__init__(f"group {group} {how}")
+
+
+class GroupTimeout(HoldfastError, TimeoutError):
+    """`left` of the `members` had not ended when time was up."""
+
+    def __init__(self, *, group: int, waited: str, members: int, left: int) -> None:
+        self.group, self.waited, self.members, self.left = group, waited, members, left
+        missing = (
+            f"{left:,} of {members:,} members have not ended, see `holdfast groups show {group}`"
+            if left
+            else "its members have ended, the job that follows has not"
+        )
+        super().__init__(f"group {group} has not ended within {waited}: {missing}")
 
 
 class Undecodable(HoldfastError):
@@ -328,9 +387,18 @@ class FailureNotFound(HoldfastError, LookupError):
         )
 
 
+class LimitNotFound(HoldfastError, LookupError):
+    def __init__(self, name: str, *, near: str = "") -> None:
+        self.name, self.near = name, near
+        super().__init__(
+            f'no code has declared a limit "{name}"{f"{near} See" if near else ": see"} those that there are '
+            'with app.limits.list() or "holdfast limits list"'
+        )
+
+
 class QueueNotFound(HoldfastError, LookupError):
     def __init__(self, queue: str, *, near: str, advice: str) -> None:
-        self.queue = queue
+        self.queue, self.near = queue, near
         super().__init__(
             f'no job, setting, schedule or worker knows the queue "{queue}", so nothing was changed'
             + (f"{near} Else {advice}" if near else f": {advice}")
@@ -338,11 +406,12 @@ class QueueNotFound(HoldfastError, LookupError):
 
 
 class ScheduleNotFound(HoldfastError, LookupError):
-    def __init__(self, name: str, *, scope: str | None = None) -> None:
-        self.name, self.scope = name, scope
+    def __init__(self, name: str, *, scope: str | None = None, near: str = "") -> None:
+        self.name, self.scope, self.near = name, scope, near
         what = f'schedule "{name}"' if scope is None else f'scope "{scope}" of schedule "{name}"'
         super().__init__(
-            f'there is no {what}: see what there is with app.schedules.list() or "holdfast schedules list"'
+            f"there is no {what}{f'{near} See' if near else ': see'} what there is with "
+            'app.schedules.list() or "holdfast schedules list"'
         )
 
 
@@ -363,6 +432,14 @@ class WorkerNotFound(HoldfastError, LookupError):
             f"there is no worker {worker}: it has stopped, or was lost long ago; see app.workers.list() for "
             "those that there are"
         )
+
+
+class WorkerRefused(HoldfastError):
+    """Nothing was asked of the worker. `reason` says why."""
+
+    def __init__(self, worker: int, what: str, reason: str) -> None:
+        self.worker, self.reason = worker, reason
+        super().__init__(f"worker {worker} cannot {what}: {reason}")
 
 
 class StepFailed(HoldfastError):
@@ -500,10 +577,10 @@ class MigrationBlocked(SchemaError):
 
 
 class MissingPrivilege(SchemaError, StatementFailed):
-    def __init__(self, *, schema: str, reason: str, remedy: str, sqlstate: str | None = None) -> None:
-        self.schema, self.reason, self.remedy = schema, reason, remedy
+    def __init__(self, *, schema: str, reason: str, advice: str, sqlstate: str | None = None) -> None:
+        self.schema, self.reason, self.advice = schema, reason, advice
         super().__init__(
-            f'this role lacks a privilege on database schema "{schema}" ({reason}): {remedy}',
+            f'this role lacks a privilege on database schema "{schema}" ({reason}): {advice}',
             sqlstate=sqlstate,
         )
 

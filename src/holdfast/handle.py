@@ -2,28 +2,26 @@
 
 import asyncio
 import json
-import math
 import time
-from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from holdfast.domain.duration import compact, duration
+from holdfast.domain.duration import compact
 from holdfast.domain.light_value import LightValue
 from holdfast.domain.outcome import ON_REQUEST
 from holdfast.domain.states import FINAL_STATES, JobState, final_state
-from holdfast.errors import InvalidInput, JobEnded, JobNotFound
+from holdfast.errors import JobEnded, JobNotFound
 from holdfast.postgres.statement import Statement
 from holdfast.result_timeout import FOR_A_WORKER, result_timeout
+from holdfast.result_waits import limit_of, refuse_on_a_loop, waits
 from holdfast.storage.job_lookup import Found, find
 from holdfast.storage.unserved import Coverage, service_of
 
 if TYPE_CHECKING:
     from holdfast.app import App
     from holdfast.codec.signature import Signature
-    from holdfast.insights.explanation import Explanation
+    from holdfast.insights.job_records import Explanation
 
 R = TypeVar("R")
 
@@ -65,6 +63,10 @@ class Handle(LightValue, Generic[R], frozen=True, gc=True):
     def __repr__(self) -> str:
         return f"<Handle of job {self.id}>"
 
+    @property
+    def __job_id__(self) -> int:
+        return self.id
+
     async def status(self) -> JobStatus:
         return _status(self.id, await self._app.run(self._question()))
 
@@ -75,8 +77,8 @@ class Handle(LightValue, Generic[R], frozen=True, gc=True):
         """Wait until the job has ended, and return its result. Raises JobEnded if it failed, was cancelled or
         expired, and ResultTimeout if it has not ended in time.
         """
-        limit, question, found = _limit(timeout), self._question(), list[Found]()
-        for wait in _waits(limit):
+        limit, question, found = limit_of(timeout), self._question(), list[Found]()
+        for wait in waits(limit):
             found = await self._app.run(question)
             if _is_over(self.id, found):
                 return self._value(found[0])
@@ -88,9 +90,9 @@ class Handle(LightValue, Generic[R], frozen=True, gc=True):
 
     def result_sync(self, timeout: str | timedelta | None = None) -> R:
         """The same, blocking. Not for coroutines: the job may need the event loop that this would block."""
-        _refuse_on_a_loop()
-        limit, question, found = _limit(timeout), self._question(), list[Found]()
-        for wait in _waits(limit):
+        refuse_on_a_loop()
+        limit, question, found = limit_of(timeout), self._question(), list[Found]()
+        for wait in waits(limit):
             found = self._app.run_sync(question)
             if _is_over(self.id, found):
                 return self._value(found[0])
@@ -160,29 +162,3 @@ def _is_over(job: int, found: list[Found]) -> bool:
         return state is not None
     error = json.loads(row.error) if row.error else {}
     raise JobEnded(job=job, state=state, error=error)
-
-
-def _refuse_on_a_loop() -> None:
-    with suppress(RuntimeError):  # there is none in this thread
-        asyncio.get_running_loop()
-        raise InvalidInput(
-            "result_sync() would stop the event loop of this thread, and with it every job that it runs: "
-            "use await handle.result()"
-        )
-
-
-def _limit(timeout: str | timedelta | None) -> timedelta | None:
-    return None if timeout is None else duration(timeout, name="timeout")
-
-
-def _waits(limit: timedelta | None) -> Iterator[float]:
-    """Growing waits: the end of a short job is seen soon, and a job of hours is not polled all day. One more
-    look when time is up: a timeout of zero returns a result that is there already. No end without a limit.
-    """
-    began = time.monotonic()
-    left, wait = math.inf, 0.005
-    while left > 0:
-        if limit is not None:
-            left = limit.total_seconds() - (time.monotonic() - began)
-        yield max(min(wait, left), 0)
-        wait = min(wait * 1.5, 0.5)

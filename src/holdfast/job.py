@@ -1,21 +1,22 @@
 """A kind of job as its author sees it: a function that can be enqueued, typed by its signature."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Generic, NoReturn, ParamSpec, TypeVar
 
 from holdfast.domain.duration import Length, duration
 from holdfast.domain.job import NewJob, Policy, check_ids
 from holdfast.domain.light_value import LightValue
+from holdfast.domain.limit_keys import Use
 from holdfast.domain.retry import Retry
-from holdfast.domain.uniqueness import Unique, check_unique, unique_key
+from holdfast.domain.uniqueness import OnConflict, Unique, Uniqueness, check_names, stored_key, unique_key
 from holdfast.errors import InvalidInput
 from holdfast.handle import Handle
 from holdfast.postgres.borrowed.kinds import check_known
 from holdfast.producer.ambient_connection import OWN_TRANSACTION
-from holdfast.storage.jobs import OnConflict
 from holdfast.worker.job_kind import Kind
+from holdfast.worker.kind_limits import Uses
 
 if TYPE_CHECKING:
     from holdfast.app import App
@@ -34,6 +35,11 @@ class Call(LightValue, Generic[R_co], frozen=True, gc=True):
     job: NewJob
     on_conflict: OnConflict = "existing"
 
+    @property
+    def needs_conversation(self) -> bool:
+        """Whether one statement may not be enough to write it."""
+        return self.on_conflict != "existing" or self.job.debounce is not None
+
     def __repr__(self) -> str:
         return f"<Call of {self.kind.name}>"
 
@@ -48,20 +54,18 @@ class Options:
     priority: int | None = None
     queue: str | None = None
     unique: Unique | None = None
-    on_conflict: OnConflict = "existing"
+    on_conflict: OnConflict | None = None
+    debounce: Length | None = None
+    max_wait: Length | None = None
+    unique_for: Length | None = None
     deadline: Length | datetime | None = None
     tags: Sequence[str] | None = None
     retry: Retry | None = None
     timeout: Length | None = None
     keep: Length | None = None
+    limit: Uses | None = None
 
     def __post_init__(self) -> None:
-        if self.on_conflict not in ("existing", "raise", "replace"):
-            raise InvalidInput(f'on_conflict is {self.on_conflict!r}: give "existing", "raise" or "replace"')
-        if self.on_conflict != "existing" and (self.unique is None or self.unique is False):
-            raise InvalidInput(
-                f'on_conflict is "{self.on_conflict}": it needs unique=…, as only jobs with a key conflict'
-            )
         if self.conn is not None and self.conn is not OWN_TRANSACTION:
             check_known(self.conn)
         _check_kind("retry", self.retry, Retry, "a Retry(max_attempts=…)")
@@ -86,30 +90,54 @@ class Options:
         return replace(own, **changes) if changes else own
 
     @property
-    def is_plain(self) -> bool:
-        """Whether a job with these is due at once, has no deadline and no unique key."""
-        return self.delay is None and self.at is None and self.deadline is None and self.unique is None
+    def uniqueness(self) -> Uniqueness:
+        return Uniqueness(
+            unique=self.unique,
+            on_conflict=self.on_conflict,
+            debounce=_length("debounce", self.debounce),
+            max_wait=_length("max_wait", self.max_wait),
+            unique_for=_length("unique_for", self.unique_for),
+        )
 
-    def template(self, policy: Policy) -> NewJob:
+    @property
+    def is_due(self) -> bool:
+        """Whether a job with these is due at once, and has no deadline."""
+        return self.delay is None and self.at is None and self.deadline is None
+
+    def template(self, policy: Policy, unique: Uniqueness) -> NewJob:
         """A job with all of these options, without its arguments and a unique key made of them. Making it
         checks the options, so `using(…)` raises, and not the enqueue after it.
         """
+        if unique.debounce is not None and (self.delay is not None or self.at is not None):
+            raise InvalidInput(
+                "debounce says when the job runs: leave out delay and at, or give unique=False for a job "
+                "that is not debounced"
+            )
         is_moment = isinstance(self.deadline, datetime)
         return NewJob(
             policy,
-            delay=None if self.delay is None else duration(self.delay, name="delay"),
+            delay=_length("delay", self.delay),
             run_at=self.at,
             deadline_at=self.deadline if isinstance(self.deadline, datetime) else None,
             deadline_in=None
             if self.deadline is None or is_moment
             else duration(self.deadline, name="deadline"),
-            unique_key=self.unique if isinstance(self.unique, str) else None,
+            unique_key=unique.unique if isinstance(unique.unique, str) else None,
+            debounce=unique.debounce,
+            max_wait=unique.max_wait,
+            unique_for=unique.unique_for,
         )
 
-    def unique_key(self, kind: str, args: str, signature: "Signature") -> str | None:
-        is_derived = self.unique and not isinstance(self.unique, str)
-        keyed = signature.keyed(args) if is_derived else args
-        return unique_key(self.unique, kind=kind, args=keyed, parameters=signature.names)
+
+def _length(what: str, length: Length | None) -> timedelta | None:
+    return None if length is None else duration(length, name=what)
+
+
+def _key(unique: Unique | None, kind: str, args: str, signature: "Signature") -> str | None:
+    if isinstance(unique, str):
+        return stored_key(unique, kind=kind, secrets=signature.secrets_in(args))
+    keyed = signature.keyed(args) if unique else args
+    return unique_key(unique, kind=kind, args=keyed, parameters=signature.names)
 
 
 def _check_kind(what: str, value: object, kind: type, wanted: str) -> None:
@@ -139,8 +167,11 @@ class Using(Generic[P, R]):
     kind: Kind
     options: Options
     policy: Policy = field(init=False)
+    unique: Uniqueness = field(init=False)
+    """What makes it unique, by these options and by the kind's."""
     template: NewJob | None = field(init=False)
     """What every job with these options has; None if that is only its policy."""
+    uses: Mapping[str, Use] | None = field(init=False)
 
     def __post_init__(self) -> None:
         retry = self.options.retry
@@ -148,12 +179,26 @@ class Using(Generic[P, R]):
             raise InvalidInput(
                 "a job carries only the numbers of a Retry: give on=…, or a function as backoff, to @app.job"
             )
-        policy = self.options.policy(self.kind.policy)
-        if not isinstance(self.options.unique, str | bool | None):
+        policy, unique = (
+            self.options.policy(self.kind.policy),
+            self.options.uniqueness.over(self.kind.uniqueness),
+        )
+        if self.options.unique is not None:
             # Only now: a function may be decorated before all of its annotations can be read.
-            check_unique(self.options.unique, kind=self.kind.name, parameters=self.kind.signature.names)
+            check_names(self.options.unique, kind=self.kind.name, parameters=self.kind.signature.names)
+        is_plain = self.options.is_due and not unique.is_keyed
         object.__setattr__(self, "policy", policy)
-        object.__setattr__(self, "template", None if self.options.is_plain else self.options.template(policy))
+        object.__setattr__(self, "unique", unique)
+        object.__setattr__(self, "uses", self._uses())
+        object.__setattr__(self, "template", None if is_plain else self.options.template(policy, unique))
+
+    def _uses(self) -> Mapping[str, Use] | None:
+        asked, limits = self.options.limit, self.kind.limits
+        if asked is None:
+            return None
+        if limits is None:
+            raise InvalidInput(f"{self.kind.name} has no limits: give it some with @app.job(limit=…)")
+        return limits.read_uses(asked)
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Call[R]:
         """The job with these arguments, checked, to be given to `app.enqueue_many` or to a schedule."""
@@ -176,14 +221,26 @@ class Using(Generic[P, R]):
         """The same for this job's own verbs, which write it on `conn`."""
         signature = self.kind.signature
         text = signature.encode(args, kwargs)
-        made = self.template
+        made, limits = self.template, self.kind.limits
         if made is None:
-            return Call(self.kind, NewJob(self.policy, text))
-        key = self.options.unique_key(self.kind.name, text, signature)
+            if limits is None:
+                return Call(self.kind, NewJob(self.policy, text))
+            return Call(self.kind, NewJob(self.policy, text, limits=limits.of(text, self.uses)))
+        key = _key(self.unique.unique, self.kind.name, text, signature)
         new = NewJob(
-            self.policy, text, made.delay, made.run_at, made.deadline_at, made.deadline_in, unique_key=key
+            self.policy,
+            text,
+            made.delay,
+            made.run_at,
+            made.deadline_at,
+            made.deadline_in,
+            unique_key=key,
+            debounce=made.debounce,
+            max_wait=made.max_wait,
+            unique_for=made.unique_for,
+            limits=() if limits is None else limits.of(text, self.uses),
         )
-        return Call(self.kind, new, self.options.on_conflict)
+        return Call(self.kind, new, self.unique.on_conflict or "existing")
 
     if not TYPE_CHECKING:  # for type checkers it cannot be called at all
 
@@ -244,19 +301,26 @@ class Job(Generic[P, R]):
         priority: int | None = None,
         queue: str | None = None,
         unique: Unique | None = None,
-        on_conflict: OnConflict = "existing",
+        on_conflict: OnConflict | None = None,
+        debounce: Length | None = None,
+        max_wait: Length | None = None,
+        unique_for: Length | None = None,
         deadline: Length | datetime | None = None,
         tags: Sequence[str] | None = None,
         retry: Retry | None = None,
         timeout: Length | None = None,
         keep: Length | None = None,
+        limit: Uses | None = None,
     ) -> Using[P, R]:
         """The same job with options.
 
         conn: your own connection or session; the job exists if its transaction commits. delay, at: run later.
-        unique: a key, names of arguments, or True; on_conflict: existing, raise or replace. deadline: the job
-        expires unless it has ended by then. timeout: of one attempt. keep: how long it is kept after its end,
-        "0s" to delete it at once.
+        unique: a key, names of arguments, True, or False for none though the kind has one; on_conflict:
+        existing, raise or replace. debounce: run once no other was enqueued for so long, with the last
+        arguments, but after max_wait at the latest. unique_for: drop others for so long, also after its end.
+        deadline: the job expires unless it has ended by then. timeout: of one attempt. keep: how long it is
+        kept after its end, "0s" to delete it at once. limit: how it uses the kind's limits,
+        {stripe: Use(key="acme", cost=350)}.
         """
         options = Options(
             conn=conn,
@@ -266,10 +330,14 @@ class Job(Generic[P, R]):
             queue=queue,
             unique=unique,
             on_conflict=on_conflict,
+            debounce=debounce,
+            max_wait=max_wait,
+            unique_for=unique_for,
             deadline=deadline,
             tags=tags,
             retry=retry,
             timeout=timeout,
             keep=keep,
+            limit=limit,
         )
         return Using(self._writer, self.kind, options)

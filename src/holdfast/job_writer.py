@@ -3,7 +3,10 @@
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeGuard, TypeVar
 
+from msgspec import structs
+
 from holdfast.app_connections import AppConnections
+from holdfast.domain.job import NewJob
 from holdfast.errors import InvalidInput, WrongConnection
 from holdfast.handle import Handle
 from holdfast.job import Call
@@ -14,6 +17,7 @@ from holdfast.producer.bulk_enqueuer import BulkEnqueuer, conflict_choices, only
 from holdfast.storage.jobs import Enqueued, enqueue_many
 from holdfast.worker.committing_block import is_inside_committing_block
 from holdfast.worker.job_kind import Kind
+from holdfast.worker.outgoing_jobs import OutgoingJobs
 from holdfast.worker.outside_transaction import warn_of_own_transaction
 
 if TYPE_CHECKING:
@@ -36,7 +40,15 @@ class JobWriter:
 
     async def enqueue(self, call: Call[R], conn: object) -> Handle[R]:
         conn = self.connection_for(conn)
-        if conn is not None or call.on_conflict != "existing":
+        if call.kind.middleware.enqueuing:
+            with OutgoingJobs([(call.kind, call.job)]) as outgoing:
+                handle = await self._put(structs.replace(call, job=outgoing.jobs[0]), conn)
+                outgoing.written([(handle.id, handle.is_new)])
+            return handle
+        return await self._put(call, conn)
+
+    async def _put(self, call: Call[R], conn: object) -> Handle[R]:
+        if conn is not None or call.needs_conversation:
             return (await self._write([call], conn))[0]
         producer = await self._connections.opened()
         job, is_new = await producer.enqueuer.put(call.job)
@@ -44,16 +56,41 @@ class JobWriter:
 
     def enqueue_sync(self, call: Call[R], conn: object) -> Handle[R]:
         conn = self.connection_for(conn)
-        if conn is not None or call.on_conflict != "existing":
+        if call.kind.middleware.enqueuing:
+            with OutgoingJobs([(call.kind, call.job)]) as outgoing:
+                handle = self._put_sync(structs.replace(call, job=outgoing.jobs[0]), conn)
+                outgoing.written([(handle.id, handle.is_new)])
+            return handle
+        return self._put_sync(call, conn)
+
+    def _put_sync(self, call: Call[R], conn: object) -> Handle[R]:
+        if conn is not None or call.needs_conversation:
             return self._write_sync([call], conn)[0]
         job, is_new = self._connections.opened_blocking().put(call.job)
         return Handle(self._app, call.kind.signature, job, is_new)
 
     async def enqueue_many(self, calls: Iterable[Call[Any]], conn: object) -> list[Handle[Any]]:
-        return await self._write(self._own(calls), self.connection_for(conn))
+        conn = self.connection_for(conn)
+        if not self.has_middleware:
+            return await self._write(self.own(calls), conn)
+        batch = list(self.own(calls))  # a middleware sees all of them before the first is written
+        with OutgoingJobs((call.kind, call.job) for call in batch) as outgoing:
+            handles = await self._write(_with_jobs(batch, outgoing.jobs), conn)
+            outgoing.written((handle.id, handle.is_new) for handle in handles)
+        return handles
 
     def enqueue_many_sync(self, calls: Iterable[Call[Any]], conn: object) -> list[Handle[Any]]:
-        return self._write_sync(list(self._own(calls)), self.connection_for(conn))
+        batch, conn = list(self.own(calls)), self.connection_for(conn)
+        if not self.has_middleware:
+            return self._write_sync(batch, conn)
+        with OutgoingJobs((call.kind, call.job) for call in batch) as outgoing:
+            handles = self._write_sync(_with_jobs(batch, outgoing.jobs), conn)
+            outgoing.written((handle.id, handle.is_new) for handle in handles)
+        return handles
+
+    @property
+    def has_middleware(self) -> bool:
+        return any(kind.middleware.enqueuing for kind in self._kinds.values())
 
     def connection_for(self, conn: object) -> object:
         """The caller's connection, or None for one of the app's. For jobs and events, which are lost or left
@@ -78,7 +115,7 @@ class JobWriter:
                 f"{call!r} is not a call of this app's jobs: give job.call(…), with its arguments"
             )
 
-    def _own(self, calls: object) -> Iterator[Call[Any]]:
+    def own(self, calls: object) -> Iterator[Call[Any]]:
         """The calls, checked: a call of another app may belong to another database."""
         if not isinstance(calls, Iterable):
             raise InvalidInput(f"calls is {calls!r}: give [job.call(…), …], or a generator of calls")
@@ -115,3 +152,7 @@ class JobWriter:
             Handle(self._app, kind.signature, job, is_new)
             for kind, (job, is_new) in zip(kinds, rows, strict=True)
         ]
+
+
+def _with_jobs(calls: Sequence[Call[Any]], jobs: Sequence[NewJob]) -> list[Call[Any]]:
+    return [structs.replace(call, job=job) for call, job in zip(calls, jobs, strict=True)]

@@ -14,9 +14,13 @@ from holdfast.flows.flow_waker import WAKE_FLOWS
 from holdfast.insights.operation_runner import RUN_OPERATIONS
 from holdfast.schedules.plan_pruner import PRUNE_PLANS
 from holdfast.schedules.planner import FIRE_PLANS
+from holdfast.worker.chores.admitter import ADMIT
 from holdfast.worker.chores.chore import Chore
 from holdfast.worker.chores.counter_folder import FOLD_COUNTERS
+from holdfast.worker.chores.enqueue_counter import COUNT_ENQUEUED
 from holdfast.worker.chores.failure_folder import FOLD_FAILURES
+from holdfast.worker.chores.gate_sweeper import SWEEP_GATE
+from holdfast.worker.chores.group_closer import CLOSE_GROUPS
 from holdfast.worker.chores.job_expirer import EXPIRE
 from holdfast.worker.chores.job_promoter import PROMOTE
 from holdfast.worker.chores.job_pruner import PRUNE
@@ -29,12 +33,15 @@ from holdfast.worker.chores.untold_reporter import REPORT_UNTOLD
 
 LEADER_CHORES: Final[tuple[Chore, ...]] = (
     PROMOTE,  # scheduled jobs that are due can be claimed
+    ADMIT,  # jobs at a gate can be claimed when their limits have permits free
+    SWEEP_GATE,  # keys that somebody waits for are looked at again; jobs that no worker can take hold nothing
     EXPIRE,  # waiting jobs end when their deadline has passed
     RESCUE,  # the runs of workers whose lease ran out are taken away
     ENFORCE_TIMEOUTS,  # so are runs that outlived their timeout although their worker lives
     TURN_RING,  # new jobs go to another segment, drained segments are truncated
     UNPARK,  # jobs of kinds that no worker knew are claimed by a worker that does
     FOLD_COUNTERS,  # tallies of settles become counters
+    COUNT_ENQUEUED,  # new jobs are counted by minute, queue and kind
     FOLD_FAILURES,  # failed runs are grouped and counted
     PRUNE,  # ended jobs and counters that were kept for long enough are deleted
     REPORT_UNTOLD,  # a warning of hooks that no worker calls
@@ -42,5 +49,6 @@ LEADER_CHORES: Final[tuple[Chore, ...]] = (
     FIRE_PLANS,  # schedules fire
     PRUNE_PLANS,  # plans that were kept for long enough are deleted
     RUN_OPERATIONS,  # actions on many jobs go on that their process has left
-    WAKE_FLOWS,  # flows go on whose event, child or time has come; old events are deleted
+    WAKE_FLOWS,  # flows go on whose event, child or time has come, and ends of members are counted
+    CLOSE_GROUPS,  # what follows a group is enqueued, and members of cancelled groups are cancelled
 )

@@ -3,10 +3,10 @@
 import json
 from datetime import UTC
 
+from holdfast.domain.did_you_mean import did_you_mean
 from holdfast.errors import ResultTimeout
 from holdfast.storage.job_lookup import Found
 from holdfast.storage.unserved import Coverage
-from holdfast.worker.queue_choice import near
 
 FOR_A_WORKER = frozenset({"ready", "scheduled"})
 """The states in which a job waits for a worker."""
@@ -44,15 +44,17 @@ def _last_error(found: Found) -> str:
     return f", its last error is {words or error.get('code')}"
 
 
-def _problem(found: Found, service: Coverage) -> str | None:
+def _problem(found: Found, service: Coverage) -> str | None:  # noqa: PLR0911  # a return for each
     if service.is_paused:
         return f'its queue "{found.queue}" is paused: resume it with app.queues.resume("{found.queue}")'
     if service.is_served:
         return None
     if not service.is_any_worker_alive:
         return "no worker is alive: start one"
+    if service.is_quiet:
+        return "every worker that could run it is quiet or stopping: see app.workers.list()"
     if not service.is_queue_served:
-        return f'no live worker serves its queue "{found.queue}"{near(found.queue, service.queues)}'
+        return f'no live worker serves its queue "{found.queue}"{did_you_mean(found.queue, service.queues)}'
     if not service.is_kind_known:
-        return f'no live worker knows its kind "{found.kind}"{near(found.kind, service.kinds)}'
+        return f'no live worker knows its kind "{found.kind}"{did_you_mean(found.kind, service.kinds)}'
     return f'no live worker that serves its queue "{found.queue}" knows its kind "{found.kind}"'

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from holdfast.domain.redaction import SECRET_NAMES
 from holdfast.domain.retention import Retention
 from holdfast.errors import InvalidConnectionString, InvalidInput
 from holdfast.postgres.dsn import Dsn
@@ -90,6 +91,20 @@ def read_readers(readers: object) -> tuple[Reader, ...]:
     found = tuple(readers) if isinstance(readers, Iterable) else (None,)
     if not all(map(callable, found)):
         raise InvalidInput(f"readers is {readers!r}: give a list of functions that take an event")
+    return found
+
+
+def read_secrets(patterns: object) -> tuple[str, ...]:
+    """What is secret by its name."""
+    if patterns is None:
+        return SECRET_NAMES
+    found = tuple(patterns) if isinstance(patterns, Iterable) and not isinstance(patterns, str) else (None,)
+    for pattern in found:
+        if not isinstance(pattern, str) or not pattern.strip() or "/" in pattern or "\0" in pattern:
+            raise InvalidInput(
+                f"secrets is {patterns!r}: give patterns of names, such as "
+                '["*password*", "pin"], or [] for none'
+            )
     return found
 
 

@@ -133,7 +133,7 @@ def ending_this_process(worker: Worker, orders: Orders | None) -> Iterator[None]
         yield
         code = 0
     finally:
-        if stopper.asked:
+        if stopper.asked or worker.stopping.is_asked_by_operator:
             _exit_in(_HURRIED_SECONDS if stopper.is_hurried else _PARTING_SECONDS, code)
         else:
             _restore(before)

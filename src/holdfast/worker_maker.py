@@ -11,9 +11,11 @@ from holdfast.errors import InvalidInput
 from holdfast.flows.callers import callers_for
 from holdfast.insights.kind_recorder import KindRecorder
 from holdfast.leader_chores import LEADER_CHORES
+from holdfast.postgres.conversation import hold
 from holdfast.postgres.database import Database
 from holdfast.schedules.declarer import Declarer
 from holdfast.settings import read_slots
+from holdfast.storage.limit_rules import declare as declare_limits
 from holdfast.telemetry.events import Emitter, Reader
 from holdfast.worker.options import WorkerOptions
 from holdfast.worker.queue_choice import QueuesAsked, read_queues, remarks
@@ -62,8 +64,11 @@ class WorkerMaker:
         slots: Mapping[str, int] | None,
         grace: Length | None,
         options: WorkerOptions | None,
+        readers: Sequence[Reader] = (),
     ) -> Worker:
-        """A worker that does not run yet. `slots` are only mentioned in a warning if `options` are given."""
+        """A worker that does not run yet. `slots` are only mentioned in a warning if `options` are given.
+        `readers` hear its events, beside those of the app.
+        """
         import asyncio
 
         from holdfast import __version__
@@ -84,7 +89,7 @@ class WorkerMaker:
             self._app.declared_kinds,
             chosen,
             schema=self._schema,
-            emitter=Emitter(log_event, *self._readers),
+            emitter=Emitter(log_event, *self._readers, *readers),
             version=__version__,
             extension=self.extension(chosen.retention),
             left_behind=self._left_behind,
@@ -111,13 +116,35 @@ class WorkerMaker:
 
         declared = tuple(self._app.declared.values())
 
+        recorders: dict[Database, KindRecorder] = {}
+
+        def recorder_on(database: Database) -> KindRecorder:
+            if database not in recorders:
+                recorders[database] = KindRecorder(
+                    database, self._schema, self._app.declared_kinds, version=__version__
+                )
+            return recorders[database]
+
         def services(database: Database, handlers: Database, emitter: Emitter) -> list[Service]:
-            recorder = KindRecorder(database, self._schema, self._app.declared_kinds, version=__version__)
+            recorder = recorder_on(database)
             declarer = Declarer(database, handlers, self._schema, emitter, declared)
             return [recorder, declarer] if declared else [recorder]
 
+        async def declare(database: Database) -> None:
+            """Before it is known that somebody serves these kinds: from then on their jobs are admitted, and
+            all of them are as long as a limit is unknown.
+            """
+            limits = {name: limit.spec for name, limit in self._app.declared_limits.items()}
+            if limits:
+                async with database.transaction() as transaction:
+                    await hold(declare_limits(self._schema, limits), transaction.run)
+            if any(kind.limits for kind in self._app.declared_kinds.values()):
+                await recorder_on(database).once()
+
         return WorkerExtension(
             chores=LEADER_CHORES,
+            declare=declare,
+            prepare=lambda database: recorder_on(database).prepare(),
             services=services,
             callers=lambda *from_worker: callers_for(self._schema, retention, *from_worker),
         )

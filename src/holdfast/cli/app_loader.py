@@ -1,9 +1,11 @@
 """Loads the App that `-A MODULE:ATTRIBUTE` names, or says why it cannot."""
 
 import importlib
+import importlib.util
 import sys
 import traceback
 from pathlib import Path
+from types import ModuleType
 
 import click
 
@@ -19,16 +21,13 @@ class AppNotImported(HoldfastError):
 
 def load_app(reference: str) -> App:
     """Import it as a program started in this directory would. A wrong reference is a usage error."""
-    module_name, _, attribute = reference.partition(":")
-    if not attribute or not all(part.isidentifier() for part in module_name.split(".")):
-        raise _wrong(f"{reference!r} does not name an app: {_EXAMPLE}")
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
+    module_name, attribute = _read(reference)
     found: object = _imported(module_name)
     for name in attribute.split("."):
         if not hasattr(found, name):
-            raise _wrong(f"{module_name} has no attribute {name!r}{_apps_of(found)}")
+            raise _wrong(
+                f"{module_name} has no attribute {name!r}{_apps_of(found)}{_inside(found, module_name)}"
+            )
         found = getattr(found, name)
     if not isinstance(found, App):
         raise _wrong(
@@ -37,19 +36,48 @@ def load_app(reference: str) -> App:
     return found
 
 
+def project_directory(reference: str) -> Path:
+    """Where the code of this app lives, without importing it: the current directory, unless the package is
+    installed from somewhere else.
+    """
+    module_name, _ = _read(reference)
+    top = module_name.partition(".")[0]
+    spec = importlib.util.find_spec(top)
+    if spec is None:
+        raise _missing(top)
+    places = list(spec.submodule_search_locations or ()) or [str(Path(spec.origin or top).parent)]
+    here, place = Path.cwd(), Path(places[0]).resolve()
+    return here if place.is_relative_to(here) else place
+
+
+def _read(reference: str) -> tuple[str, str]:
+    """Its two parts; from here on, modules of this directory can be imported."""
+    module_name, _, attribute = reference.partition(":")
+    if not attribute or not all(part.isidentifier() for part in module_name.split(".")):
+        raise _wrong(f"{reference!r} does not name an app: {_EXAMPLE}")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    return module_name, attribute
+
+
 def _imported(name: str) -> object:
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         # A module that imports another one which is missing is a different matter.
         if error.name is not None and f"{name}.".startswith(f"{error.name}."):
-            raise _wrong(
-                f"there is no module {error.name!r} in {Path.cwd()} or on Python's path: start the worker in "
-                f"the directory that holds it, or install it; {_EXAMPLE}"
-            ) from None
+            raise _missing(error.name) from None
         raise AppNotImported(_told(name, error)) from error
     except (Exception, SystemExit) as error:
         raise AppNotImported(_told(name, error)) from error
+
+
+def _missing(module: str) -> click.BadParameter:
+    return _wrong(
+        f"there is no module {module!r} in {Path.cwd()} or on Python's path: start the worker in "
+        f"the directory that holds it, or install it; {_EXAMPLE}"
+    )
 
 
 def _told(name: str, error: BaseException) -> str:
@@ -67,6 +95,15 @@ def _told(name: str, error: BaseException) -> str:
 def _apps_of(found: object) -> str:
     names = [name for name, value in vars(found).items() if isinstance(value, App)]
     return f"; it has the app {' and '.join(map(repr, names))}" if names else ""
+
+
+def _inside(found: object, module_name: str) -> str:
+    """A directory can be imported, too: the project's, from the directory around it."""
+    if isinstance(found, ModuleType) and found.__file__ is None:
+        for directory in found.__path__:
+            if Path(directory, f"{module_name}.py").is_file():
+                return f": {directory} is a directory that holds {module_name}.py; go there first, with cd"
+    return ""
 
 
 def _apps_of_module(name: str) -> str:

@@ -2,65 +2,61 @@
 
 import click
 
-from holdfast.cli.formats import as_json as told_as_json
-from holdfast.cli.formats import moment
-from holdfast.cli.shared_options import json_option, opened, where
-from holdfast.cli.table import print_table
-from holdfast.cli.watching import rounds, watch_option
+from holdfast.app import App
+from holdfast.cli.formats import age
+from holdfast.cli.listing import Listed, after_option, listing
+from holdfast.cli.state_look import Cell
+from holdfast.cli.table import Columns
 from holdfast.insights.audit import AuditEntry, AuditPage
-from holdfast.postgres.schema import Schema
 
-HEADS = ("WHEN (UTC)", "BY", "ACTION", "TARGET", "RESULT", "REASON")
-FLEXIBLE = ("BY", "ACTION", "TARGET", "RESULT", "REASON")
+COLUMNS = Columns(
+    (Cell("WHEN (UTC)", on_terminal="WHEN"), "BY", "ACTION", "TARGET", "RESULT", "REASON"),
+    flexible=("BY", "ACTION", "TARGET", "RESULT", "REASON"),
+)
 
 
-@click.command()
+class _ListsByItself(click.Group):
+    """`holdfast audit --by ann` is `holdfast audit list --by ann`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        is_named = args and (args[0] in self.commands or args[0] in ctx.help_option_names)
+        return super().parse_args(ctx, args if is_named else ["list", *args])
+
+
+@click.group(cls=_ListsByItself)
+def audit() -> None:
+    """Show what operators did. Without a command it lists, with the options of `list`."""
+
+
+@audit.command("list")
 @click.option("--by", metavar="NAME", help="Only what this operator did.")
 @click.option("--action", metavar="ACTION", help="Only this action, such as cancel or move.")
-@click.option(
-    "-n", "--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="How many."
-)
-@click.option("--after", metavar="CURSOR", help="Continue where another list ended; it prints the cursor.")
-@watch_option
-@where
-@json_option
-def audit(
-    *,
-    by: str | None,
-    action: str | None,
-    limit: int,
-    after: str | None,
-    watch: bool,
-    dsn: str | None,
-    schema: Schema,
-    as_json: bool,
-) -> None:
-    """List what operators did to jobs and kinds, newest first: who, what, to which, and why."""
-    with opened(dsn, schema) as app:
-        for make_room in rounds(watch=watch):
-            page = app.audit.list_sync(by=by, action=action, after=after, limit=limit)
-            make_room()
-            if as_json:
-                facts = {"entries": page.entries, "next": page.next, "searched": page.searched}
-                click.echo(told_as_json(facts))
-            else:
-                _print(page, is_narrowed=by is not None or action is not None or after is not None)
+@after_option
+@listing()
+def list_(app: App, *, by: str | None, action: str | None, limit: int, after: str | None) -> Listed:
+    """List what operators did to jobs, kinds and queues, newest first: who, what, to which, and why."""
+    page = app.audit.list_sync(by=by, action=action, after=after, limit=limit)
+    is_narrowed = by is not None or action is not None or after is not None
+    return Listed(
+        COLUMNS,
+        [_row(entry, page) for entry in page.entries],
+        items=page.entries,
+        empty="no entry matches" if is_narrowed else "nobody has done anything yet",
+        whole={"entries": page.entries, "next": page.next, "searched": page.searched},
+        note=_note(page),
+        next=page.next,
+    )
 
 
-def _print(page: AuditPage, *, is_narrowed: bool) -> None:
-    if page.entries:
-        print_table(HEADS, [_row(entry) for entry in page.entries], flexible=FLEXIBLE)
-    if page.searched is not None:
-        click.echo(f"{len(page.entries):,} found among {page.searched:,} entries: there may be older ones")
-    elif not page.entries:
-        click.echo("no entry matches" if is_narrowed else "nobody has done anything yet")
-    if page.next is not None:
-        click.echo(f"more: --after {page.next}", err=True)
+def _note(page: AuditPage) -> str | None:
+    if page.searched is None:
+        return None
+    return f"{len(page.entries):,} found among {page.searched:,} entries: there may be older ones"
 
 
-def _row(entry: AuditEntry) -> tuple[str, ...]:
+def _row(entry: AuditEntry, page: AuditPage) -> tuple[str, ...]:
     return (
-        moment(entry.at),
+        age(entry.at, page.now),
         entry.by,
         entry.action,
         entry.target,

@@ -4,9 +4,11 @@ import getpass
 import os
 import socket
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
+from pathlib import Path
 from typing import Any
 
 import click
@@ -16,9 +18,9 @@ from holdfast.cli.exit_codes import refuse
 from holdfast.cli.options import MISSING
 from holdfast.cli.shared_options import json_option, where
 from holdfast.domain.job import check_text
-from holdfast.errors import InvalidConnectionString
+from holdfast.errors import InvalidConnectionString, QueueNotFound
 from holdfast.postgres.schema import Schema
-from holdfast.settings import Embedded, read_target
+from holdfast.settings import Embedded, Target, read_target
 
 Acting = Callable[..., int | None]
 
@@ -42,13 +44,20 @@ class Change:
         """Before anything is changed: an operator has several databases, and several terminals."""
         click.echo(f"holdfast: {place_of(self.dsn, self.schema)}", err=True)
 
-    def refused(self, what: str) -> int | None:
-        """The exit code if this needs a confirmation and has none; None to go on."""
+    def refused(self, what: str, *, word: str | None = None) -> int | None:
+        """The exit code if this needs a confirmation and has none; None to go on. `word`: what the operator
+        has to type where a y is too easily given.
+        """
         if self.is_confirmed:
             return None
         if not sys.stdin.isatty():
             return refuse(f"this would {what}: give --yes to do it")
-        return None if click.confirm(f"{what}?", err=True) else refuse("nothing was changed")
+        if word is None:
+            is_meant = click.confirm(f"{what}?", err=True)
+        else:
+            asked = f'{what}? Type "{word}" to do it'
+            is_meant = click.prompt(asked, default="", show_default=False, err=True).strip() == word
+        return None if is_meant else refuse("nothing was changed")
 
 
 def changing(*, asks: bool = True) -> Callable[[Acting], Acting]:
@@ -88,6 +97,16 @@ def changing(*, asks: bool = True) -> Callable[[Acting], Acting]:
     return decorated
 
 
+@contextmanager
+def in_words_of_options() -> Iterator[None]:
+    """An unknown queue, with the option that accepts it in place of Python's parameter."""
+    try:
+        yield
+    except QueueNotFound as error:
+        advice = "give --create if workers will serve it later"
+        raise QueueNotFound(error.queue, near=error.near, advice=advice) from None
+
+
 def operator() -> str:
     """`ann@web-1`: who sits at this terminal, as far as the system knows."""
     try:
@@ -101,12 +120,15 @@ def place_of(dsn: str | None, schema: Schema) -> str:
     """Host and database without user and password; what the string leaves open, as libpq fills it in."""
     if dsn is None:
         raise InvalidConnectionString(MISSING)
-    target = read_target(dsn)
+    return place(read_target(dsn), schema)
+
+
+def place(target: Target, schema: Schema) -> str:
     if isinstance(target, Embedded):
-        place = f"the private Postgres in {target.directory}"
+        server = f"the private Postgres in {Path(target.directory).resolve()}"
     else:
-        place = _server(target.dsn.params)
-    return place if schema == Schema() else f"{place}, schema {schema.name}"
+        server = _server(target.dsn.params)
+    return server if schema == Schema() else f"{server}, schema {schema.name}"
 
 
 def _server(given: Mapping[str, str]) -> str:

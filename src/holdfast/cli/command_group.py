@@ -7,20 +7,37 @@ import click
 
 from holdfast.cli.audit import audit
 from holdfast.cli.completion import completion
+from holdfast.cli.dev import dev
+from holdfast.cli.doctor import doctor
 from holdfast.cli.enqueue import enqueue
 from holdfast.cli.exit_codes import Exit
 from holdfast.cli.failures import failures
 from holdfast.cli.flows import flows
+from holdfast.cli.fsck import fsck
+from holdfast.cli.groups import groups
+from holdfast.cli.health import health
+from holdfast.cli.init import init
 from holdfast.cli.jobs import jobs
 from holdfast.cli.kinds import kinds
+from holdfast.cli.limits import limits
 from holdfast.cli.migrate import migrate
 from holdfast.cli.operations import operations
+from holdfast.cli.prune import prune
 from holdfast.cli.queues import queues
 from holdfast.cli.schedules import schedules
+from holdfast.cli.stats import stats
+from holdfast.cli.top import top
 from holdfast.cli.version import version
+from holdfast.cli.wording import spoken
 from holdfast.cli.worker import worker
 from holdfast.cli.workers import workers
-from holdfast.errors import HoldfastError, InvalidConnectionString, InvalidFilter, MissingPrivilege
+from holdfast.errors import (
+    HoldfastError,
+    InvalidConnectionString,
+    InvalidFilter,
+    MissingPrivilege,
+    WorkerRefused,
+)
 from holdfast.postgres.migrations.migration import Migration
 from holdfast.storage.migrations import packaged
 
@@ -36,15 +53,25 @@ def commands(ctx: click.Context, *, no_color: bool) -> None:
 
 commands.add_command(audit)
 commands.add_command(completion)
+commands.add_command(dev)
+commands.add_command(doctor)
 commands.add_command(enqueue)
 commands.add_command(failures)
 commands.add_command(flows)
+commands.add_command(fsck)
+commands.add_command(groups)
+commands.add_command(health)
+commands.add_command(init)
 commands.add_command(jobs)
 commands.add_command(kinds)
 commands.add_command(migrate)
 commands.add_command(operations)
+commands.add_command(prune)
+commands.add_command(limits)
 commands.add_command(queues)
 commands.add_command(schedules)
+commands.add_command(stats)
+commands.add_command(top)
 commands.add_command(version)
 commands.add_command(worker)
 commands.add_command(workers)
@@ -52,9 +79,13 @@ commands.add_command(workers)
 
 def main(args: Sequence[str] | None = None, *, migrations: Sequence[Migration] | None = None) -> int:
     """Run one command and return its exit code; `migrations` stands in for those of this release."""
+    return run(commands, args, tuple(packaged() if migrations is None else migrations))
+
+
+def run(command: click.Command, args: Sequence[str] | None, obj: object = None) -> int:
+    """Any command, and what becomes of its errors."""
     try:
-        obj = tuple(packaged() if migrations is None else migrations)
-        ended = commands.main(args, prog_name="holdfast", standalone_mode=False, obj=obj)
+        ended = command.main(args, prog_name="holdfast", standalone_mode=False, obj=obj)
     except click.UsageError as error:
         _say_usage(error)
         return Exit.USAGE
@@ -69,7 +100,7 @@ def main(args: Sequence[str] | None = None, *, migrations: Sequence[Migration] |
         _say(str(error))  # in lines: the second marks a place in the first
         return Exit.USAGE
     except HoldfastError as error:
-        _say(_one_line(str(error)))
+        _say(spoken(_one_line(str(error))))
         return _exit_code(error)
     return ended if isinstance(ended, int) else Exit.OK
 
@@ -77,7 +108,7 @@ def main(args: Sequence[str] | None = None, *, migrations: Sequence[Migration] |
 def _exit_code(error: HoldfastError) -> Exit:
     if isinstance(error, InvalidConnectionString):
         return Exit.USAGE  # the database was named wrongly, in whichever command
-    if isinstance(error, MissingPrivilege):
+    if isinstance(error, (MissingPrivilege, WorkerRefused)):
         return Exit.REFUSED
     return Exit.NOT_FOUND if isinstance(error, LookupError) else Exit.FAILED
 
@@ -87,7 +118,7 @@ def _say_usage(error: click.UsageError) -> None:
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         error.show()
         return
-    sentence = _one_line(error.format_message()).rstrip(".")
+    sentence = spoken(_one_line(error.format_message()).rstrip("."))
     path = error.ctx.command_path if error.ctx else "holdfast"
     _say(f'{sentence} (see "{path} --help")')
 

@@ -1,6 +1,7 @@
 """`holdfast enqueue`: a job by the name of its kind, checked by what workers have stored of that kind."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -10,13 +11,14 @@ from holdfast.app import App
 from holdfast.cli.changing import Change, changing
 from holdfast.cli.exit_codes import Exit
 from holdfast.cli.formats import as_json as told_as_json
-from holdfast.cli.options import length
+from holdfast.cli.options import WholeNumber, length
 from holdfast.cli.parameters import parameters_option
 from holdfast.cli.shared_options import opened, read_time
+from holdfast.cli.tail import follow as follow_job
 from holdfast.domain.job import PRIORITIES
+from holdfast.domain.job_filter import JobFilter
 from holdfast.errors import InvalidArguments, JobEnded, JobNotFound
-from holdfast.insights.explanation import Reason
-from holdfast.insights.job_records import JobDetail
+from holdfast.insights.job_records import JobDetail, Reason
 from holdfast.storage.jobs import Enqueued
 
 _UNSERVED: tuple[Reason, ...] = (
@@ -28,6 +30,10 @@ _UNSERVED: tuple[Reason, ...] = (
 )
 
 
+def _length_or_none(ctx: click.Context, param: click.Parameter, value: str | None) -> timedelta | None:
+    return None if value is None else length(ctx, param, value)
+
+
 @click.command()
 @click.argument("kind")
 @parameters_option("An argument: name=text, or name:=JSON for anything else.")
@@ -36,21 +42,39 @@ _UNSERVED: tuple[Reason, ...] = (
 @click.option(
     "--in",
     "delay",
-    callback=lambda ctx, param, value: None if value is None else length(ctx, param, value),
+    callback=_length_or_none,
     metavar="LENGTH",
     help="In how long, such as 5m.",
 )
 @click.option(
     "--priority",
-    type=click.IntRange(PRIORITIES[0], PRIORITIES[-1]),
+    type=WholeNumber(PRIORITIES[0], PRIORITIES[-1]),
     help="0 (most urgent) to 9; without it, the kind's own.",
 )
 @click.option("--unique-key", "unique", metavar="KEY", help="Not if an active job of the queue has this key.")
+@click.option(
+    "--debounce",
+    callback=_length_or_none,
+    metavar="LENGTH",
+    help="With --unique-key: run it when no other came for so long; a waiting one gets these arguments.",
+)
+@click.option(
+    "--max-wait", callback=_length_or_none, metavar="LENGTH", help="Put it off for so long at most."
+)
+@click.option(
+    "--unique-for",
+    callback=_length_or_none,
+    metavar="LENGTH",
+    help="With --unique-key: keep the key for so long, also after its end.",
+)
 @click.option(
     "--tag", "tags", multiple=True, metavar="TAG", help="In place of the kind's own; may be repeated."
 )
 @click.option("--force", is_flag=True, help="Also a kind that no worker has declared, with any arguments.")
 @click.option("--wait", is_flag=True, help="Wait until it has ended, and print its result or its error.")
+@click.option(
+    "--follow", is_flag=True, help="Wait, and print on stderr when it runs and what it logs, if that is kept."
+)
 @changing(asks=False)
 def enqueue(
     kind: str,
@@ -61,9 +85,13 @@ def enqueue(
     delay: timedelta | None,
     priority: int | None,
     unique: str | None,
+    debounce: timedelta | None,
+    max_wait: timedelta | None,
+    unique_for: timedelta | None,
     tags: Sequence[str],
     force: bool,
     wait: bool,
+    follow: bool,
     change: Change,
 ) -> int:
     """Enqueue a job of a KIND, with the kind's own queue, attempts, backoff and timeout."""
@@ -79,6 +107,9 @@ def enqueue(
                 at=at,
                 delay=delay,
                 unique=unique,
+                debounce=debounce,
+                max_wait=max_wait,
+                unique_for=unique_for,
                 force=force,
                 reason=change.reason,
                 by=change.by,
@@ -86,11 +117,15 @@ def enqueue(
         except InvalidArguments as error:
             raise _with_advice(error, parameters) from None
         _warn_if_unserved(app, done.job)
-        if wait:
+        if wait or follow:
             if not change.as_json:
-                click.echo(_enqueued(done), err=True)
+                click.echo(_enqueued(done, is_debounced=debounce is not None), err=True)
+            if follow:
+                with suppress(JobNotFound):  # a kind with keep=0
+                    follow_job(app, JobFilter(ids=(done.job,)), as_json=change.as_json, is_err=True)
             return _wait(app, done, as_json=change.as_json)
-    click.echo(told_as_json(_facts(done)) if change.as_json else _enqueued(done))
+    told = _enqueued(done, is_debounced=debounce is not None)
+    click.echo(told_as_json(_facts(done)) if change.as_json else told)
     return Exit.OK
 
 
@@ -108,10 +143,12 @@ def _warn_if_unserved(app: App, job: int) -> None:
         click.echo(f"holdfast: warning: {explanation}", err=True)
 
 
-def _enqueued(done: Enqueued) -> str:
+def _enqueued(done: Enqueued, *, is_debounced: bool) -> str:
     if done.is_new:
         return f"job {done.job} is enqueued"
-    return f"job {done.job} is active and has this unique key: nothing was enqueued"
+    if is_debounced:
+        return f"job {done.job} waits with this unique key: it has these arguments now"
+    return f"job {done.job} has this unique key: nothing was enqueued"
 
 
 def _facts(done: Enqueued) -> dict[str, object]:

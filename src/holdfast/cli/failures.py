@@ -9,19 +9,22 @@ import click
 
 from holdfast.app import App
 from holdfast.cli import failures_output as shown
+from holdfast.cli import jobs_output as jobs
 from holdfast.cli.changing import Change, changing
 from holdfast.cli.exit_codes import Exit
 from holdfast.cli.formats import as_json as told_as_json
-from holdfast.cli.options import length
+from holdfast.cli.listing import Listed, after_option, listing
+from holdfast.cli.misspelt import misspelt
+from holdfast.cli.options import WholeNumber, length
+from holdfast.cli.progress import progress
 from holdfast.cli.shared_options import json_option, opened, where
-from holdfast.cli.table import print_table
-from holdfast.cli.watching import rounds, watch_option
-from holdfast.insights.failure_records import FailurePage
+from holdfast.cli.table import print_columns, print_facts
+from holdfast.insights.failures import Progress
 from holdfast.postgres.schema import Schema
 
 fingerprint_argument = click.argument("fingerprint")
 limit_option = click.option(
-    "-n", "--limit", type=click.IntRange(1), help="At most so many, oldest first; without it, all of them."
+    "-n", "--limit", type=WholeNumber(1), help="At most so many, newest first; without it, all of them."
 )
 
 
@@ -42,14 +45,10 @@ def failures() -> None:
     help="Only groups that failed within this time.",
 )
 @click.option("--frequent", is_flag=True, help="The one that failed most often first, not the newest.")
-@click.option(
-    "-n", "--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="How many."
-)
-@click.option("--after", metavar="CURSOR", help="Continue where another list ended; it prints the cursor.")
-@watch_option
-@where
-@json_option
+@after_option
+@listing()
 def list_(
+    app: App,
     *,
     kind: str | None,
     queue: str | None,
@@ -57,36 +56,26 @@ def list_(
     frequent: bool,
     limit: int,
     after: str | None,
-    watch: bool,
-    dsn: str | None,
-    schema: Schema,
-    as_json: bool,
-) -> None:
+) -> Listed:
     """List groups of failures, the one that was seen last first."""
-    with opened(dsn, schema) as app:
-        for make_room in rounds(watch=watch):
-            page = app.failures.list_sync(
-                kind=kind,
-                queue=queue,
-                since=since,
-                order="frequent" if frequent else "newest",
-                after=after,
-                limit=limit,
-            )
-            make_room()
-            if as_json:
-                click.echo(told_as_json(shown.page_facts(page)))
-            else:
-                _print(page, is_filtered=bool(kind or queue))
-
-
-def _print(page: FailurePage, *, is_filtered: bool) -> None:
-    if page.groups:
-        print_table(shown.HEADS, shown.rows(page), flexible=shown.FLEXIBLE)
-    else:
-        click.echo("nothing has failed so" if is_filtered else "nothing has failed in this time")
-    if page.next is not None:
-        click.echo(f"more: --after {page.next}", err=True)
+    page = app.failures.list_sync(
+        kind=kind,
+        queue=queue,
+        since=since,
+        order="frequent" if frequent else "newest",
+        after=after,
+        limit=limit,
+    )
+    hints = () if page.groups else misspelt(app, kind=kind, queue=queue)
+    nothing = "nothing has failed so" if kind or queue else "nothing has failed in this time"
+    return Listed(
+        shown.COLUMNS,
+        shown.rows(page),
+        items=page.groups,
+        empty="\n".join((nothing, *hints)),
+        whole={"groups": page.groups, "next": page.next},
+        next=page.next,
+    )
 
 
 @failures.command()
@@ -100,12 +89,10 @@ def show(fingerprint: str, *, dsn: str | None, schema: Schema, as_json: bool) ->
     if as_json:
         click.echo(told_as_json(shown.detail_facts(detail)))
         return
-    click.echo(click.style(shown.first_line(str(detail.group)), bold=True))
-    for what, words in shown.facts(detail):
-        click.echo(f"  {what:<10}{words}")
+    print_facts([shown.first_line(str(detail.group))], shown.facts(detail))
     if detail.jobs:
         click.echo("")
-        print_table(shown.JOB_HEADS, shown.job_rows(detail), flexible=shown.JOB_FLEXIBLE)
+        print_columns(jobs.COLUMNS, jobs.rows(detail.jobs, detail.now))
     for line in shown.traceback_lines(detail):
         click.echo(line)
 
@@ -121,7 +108,9 @@ def retry(fingerprint: str, *, limit: int | None, change: Change) -> int:
         fingerprint,
         limit,
         change,
-        lambda app: app.failures.retry_sync(fingerprint, limit=limit, reason=change.reason, by=change.by),
+        lambda app, on_progress: app.failures.retry_sync(
+            fingerprint, limit=limit, reason=change.reason, by=change.by, on_progress=on_progress
+        ),
     )
 
 
@@ -136,7 +125,9 @@ def purge(fingerprint: str, *, limit: int | None, change: Change) -> int:
         fingerprint,
         limit,
         change,
-        lambda app: app.failures.purge_sync(fingerprint, limit=limit, reason=change.reason, by=change.by),
+        lambda app, on_progress: app.failures.purge_sync(
+            fingerprint, limit=limit, reason=change.reason, by=change.by, on_progress=on_progress
+        ),
     )
 
 
@@ -145,17 +136,17 @@ def _act(
     fingerprint: str,
     limit: int | None,
     change: Change,
-    acting: Callable[[App], Mapping[str, int]],
+    acting: Callable[[App, Progress], Mapping[str, int]],
 ) -> int:
     change.say_where()
     with opened(change.dsn, change.schema) as app:
         dead = app.failures.count_sync(fingerprint)
-        counts: Mapping[str, int] = {}
         # Without dead letters there is nothing to confirm: the verb says whether the group is there.
         if dead.count:
             refused = change.refused(f"{verb} {shown.so_many(dead, limit)} of failure {fingerprint}")
             if refused is not None:
                 return refused
-        counts = acting(app)
+        with progress(verb, total=shown.how_many(dead, limit), unit="dead letters") as bar:
+            counts = acting(app, lambda counts: bar.at(sum(counts.values())))
     click.echo(told_as_json(counts) if change.as_json else shown.counted(counts))
     return Exit.OK if set(counts) <= {"retried", "deleted"} else Exit.FAILED

@@ -6,12 +6,14 @@ from typing import Any
 
 from holdfast.cli import jobs_output as jobs
 from holdfast.cli.formats import distance, moment
+from holdfast.cli.table import Columns
 from holdfast.insights.failure_records import DeadLetters, FailureDetail, FailurePage
 
-HEADS = ("FINGERPRINT", "1H", "24H", "7D", "LAST", "FIRST", "KINDS", "FAILURE", "WHERE")
-FLEXIBLE = ("KINDS", "FAILURE", "WHERE")
-JOB_HEADS = jobs.HEADS
-JOB_FLEXIBLE = jobs.FLEXIBLE
+COLUMNS = Columns(
+    ("FINGERPRINT", "1H", "24H", "7D", "LAST", "FIRST", "KINDS", "FAILURE", "WHERE"),
+    flexible=("WHERE", "KINDS", "FAILURE"),
+    spare=("FIRST", "7D", "WHERE"),
+)
 
 
 def rows(page: FailurePage) -> list[tuple[str, ...]]:
@@ -51,10 +53,6 @@ def facts(detail: FailureDetail) -> Iterator[tuple[str, str]]:
     yield "dead", f"{so_many(detail.dead, None)}{advice}"
 
 
-def job_rows(detail: FailureDetail) -> list[tuple[str, ...]]:
-    return jobs.rows(detail.jobs, detail.now)
-
-
 def traceback_lines(detail: FailureDetail) -> Iterator[str]:
     if detail.traceback is not None:
         yield ""
@@ -68,16 +66,19 @@ def so_many(dead: DeadLetters, limit: int | None) -> str:
     return f"{dead} dead letter{'' if dead.count == 1 and not dead.has_more else 's'}"
 
 
+def how_many(dead: DeadLetters, limit: int | None) -> int | None:
+    """How many will be looked at; None if that was not counted."""
+    if dead.has_more:
+        return limit
+    return dead.count if limit is None else min(limit, dead.count)
+
+
 def counted(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{count:,} {answer}" for answer, count in counts.items()) or "there are no dead letters"
 
 
 def first_line(text: str) -> str:
     return text.splitlines()[0] if text else ""
-
-
-def page_facts(page: FailurePage) -> dict[str, Any]:
-    return {"groups": [asdict(group) for group in page.groups], "next": page.next}
 
 
 def detail_facts(detail: FailureDetail) -> dict[str, Any]:

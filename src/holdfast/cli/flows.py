@@ -7,14 +7,17 @@ from typing import Any
 
 import click
 
+from holdfast.app import App
 from holdfast.cli import flows_output as shown
+from holdfast.cli.changing import Change, changing
 from holdfast.cli.exit_codes import Exit, refuse
 from holdfast.cli.formats import as_json as told_as_json
 from holdfast.cli.formats import distance
-from holdfast.cli.options import length
+from holdfast.cli.listing import Listed, listing
+from holdfast.cli.options import WholeNumber, length
 from holdfast.cli.shared_options import json_option, opened, where
-from holdfast.cli.table import print_table
-from holdfast.cli.watching import rounds, watch_option
+from holdfast.cli.state_look import marked
+from holdfast.cli.table import Columns, print_facts, print_table
 from holdfast.domain.duration import compact
 from holdfast.domain.job import check_key
 from holdfast.domain.outcome import ON_REQUEST
@@ -26,10 +29,14 @@ from holdfast.postgres.schema import Schema
 from holdfast.storage.flows_shown import FlowRow
 from holdfast.storage.flows_shown import flows as page_of
 
-HEADS = ("ID", "KIND", "STATE", "DONE", "STEP", "NEXT", "CREATED", "ERROR")
+COLUMNS = Columns(
+    ("ID", "KIND", "STATE", "DONE", "STEP", "NEXT", "CREATED", "ERROR"),
+    flexible=("KIND", "STEP", "NEXT", "ERROR"),
+    spare=("CREATED", "DONE"),
+)
 _MOST_STEPS = 50
 
-flow_argument = click.argument("flow", type=click.IntRange(1), metavar="ID")
+flow_argument = click.argument("flow", type=WholeNumber(1), metavar="ID")
 
 
 @click.group()
@@ -43,46 +50,26 @@ def flows() -> None:
     "--kind", metavar="KIND", help="Only flows of this kind, including those that have not started."
 )
 @click.option(
-    "-n", "--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="How many."
+    "--before", type=WholeNumber(1), metavar="ID", help="Only flows before this id, for the next page."
 )
-@click.option(
-    "--before", type=click.IntRange(1), metavar="ID", help="Only flows before this id, for the next page."
-)
-@watch_option
-@where
-@json_option
-def list_(
-    *,
-    state: JobState | None,
-    kind: str | None,
-    limit: int,
-    before: int | None,
-    watch: bool,
-    dsn: str | None,
-    schema: Schema,
-    as_json: bool,
-) -> None:
+@listing()
+def list_(app: App, *, state: JobState | None, kind: str | None, limit: int, before: int | None) -> Listed:
     """List flows and machines that have started, newest first."""
+    rows = app.run_sync(page_of(app.schema, kind=kind, state=state, before=before, limit=limit))
     is_narrowed = state is not None or kind is not None or before is not None
-    with opened(dsn, schema) as app:
-        for make_room in rounds(watch=watch):
-            rows = app.run_sync(page_of(schema, kind=kind, state=state, before=before, limit=limit))
-            make_room()
-            if as_json:
-                click.echo(told_as_json([summary_of(row) for row in rows]))
-            elif rows:
-                print_table(HEADS, [_line(row) for row in rows], flexible=("KIND", "STEP", "NEXT", "ERROR"))
-            elif is_narrowed:
-                click.echo("no flow matches")
-            else:
-                click.echo("no flow has started: enqueue one and start a worker")
+    return Listed(
+        COLUMNS,
+        [_line(row) for row in rows],
+        items=[summary_of(row) for row in rows],
+        empty="no flow matches" if is_narrowed else "no flow has started: enqueue one and start a worker",
+    )
 
 
 def _line(row: FlowRow) -> tuple[str, ...]:
     return (
         str(row.job),
         row.kind,
-        row.state,
+        marked(row.state),
         f"{row.done:,}",
         row.step or "",
         _next(row),
@@ -113,13 +100,13 @@ def show(flow: int, *, graph: bool, dsn: str | None, schema: Schema, as_json: bo
     if as_json:
         click.echo(told_as_json(shown.facts_of(record)))
         return
-    click.echo(f"{click.style(f'{record.kind} {record.id}', bold=True)}  {shown.marked(record.state)}")
+    title = (f"{record.kind} {record.id}", marked(record.state))
     if graph:
+        print_facts(title, ())
         for line in shown.graph(record):
             click.echo(line)
         return
-    for what, words in shown.facts(record):
-        click.echo(f"  {what:<9}{words}")
+    print_facts(title, shown.facts(record))
     if record.steps:
         click.echo("")
         rows = shown.step_rows(record)
@@ -133,32 +120,31 @@ def show(flow: int, *, graph: bool, dsn: str | None, schema: Schema, as_json: bo
 
 @flows.command()
 @flow_argument
-@where
-@json_option
-def resume(flow: int, *, dsn: str | None, schema: Schema, as_json: bool) -> None:
+@changing(asks=False)
+def resume(flow: int, *, change: Change) -> None:
     """Continue a failed flow where it stopped, with one more attempt."""
-    with opened(dsn, schema) as app:
-        app.flows.resume_sync(flow)
-    _tell({"resumed": flow}, f"flow {flow} continues where it stopped", as_json=as_json)
+    change.say_where()
+    with opened(change.dsn, change.schema) as app:
+        app.flows.resume_sync(flow, reason=change.reason, by=change.by)
+    _tell({"resumed": flow}, f"flow {flow} continues where it stopped", as_json=change.as_json)
 
 
 @flows.command()
 @flow_argument
 @click.option("--from", "step", metavar="STEP", help="From this step on; without it, from the start.")
-@click.option("--yes", is_flag=True, help="Do not ask, even if steps that are done will be discarded.")
-@where
-@json_option
-def retry(flow: int, *, step: str | None, yes: bool, dsn: str | None, schema: Schema, as_json: bool) -> int:
+@changing()
+def retry(flow: int, *, step: str | None, change: Change) -> int:
     """Run a failed flow again from a step on, with all attempts. Steps before it stay done."""
-    with opened(dsn, schema) as app:
-        if not yes and (done := _done_since(app.flows.show_sync(flow), step)):
+    change.say_where()
+    with opened(change.dsn, change.schema) as app:
+        if not change.is_confirmed and (done := _done_since(app.flows.show_sync(flow), step)):
             if not sys.stdin.isatty():
                 return refuse(f"flow {flow} would {_forget(done)}: give --yes to do it")
             if not click.confirm(f"flow {flow} will {_forget(done)}: continue?", err=True):
                 return refuse("nothing was changed")
-        app.flows.retry_sync(flow, from_step=step)
+        app.flows.retry_sync(flow, from_step=step, reason=change.reason, by=change.by)
     since = "from the start" if step is None else f'from step "{step}"'
-    _tell({"retried": flow, "from": step}, f"flow {flow} continues {since}", as_json=as_json)
+    _tell({"retried": flow, "from": step}, f"flow {flow} continues {since}", as_json=change.as_json)
     return Exit.OK
 
 
@@ -179,20 +165,19 @@ def _done_since(record: FlowRecord, step: str | None) -> list[str]:
 
 @flows.command()
 @flow_argument
-@click.option("--reason", default=ON_REQUEST, metavar="TEXT", help="The reason, for the history.")
-@where
-@json_option
-def cancel(flow: int, *, reason: str, dsn: str | None, schema: Schema, as_json: bool) -> None:
-    """Cancel a flow, and the children that it waits for."""
-    with opened(dsn, schema) as app:
-        answer = app.flows.cancel_sync(flow, reason=reason)
+@changing(asks=False)
+def cancel(flow: int, *, change: Change) -> None:
+    """Cancel a flow, and the children that it waits for. Its history keeps the reason, too."""
+    change.say_where()
+    with opened(change.dsn, change.schema) as app:
+        answer = app.flows.cancel_sync(flow, reason=change.reason or ON_REQUEST, by=change.by)
     words = {
         "cancelled": f"flow {flow} is cancelled",
         "requested": f"flow {flow} is running and was asked to stop",
         "final": f"flow {flow} has already ended",
     }
     sentence = words.get(answer, f"flow {flow} is moving: try again")
-    _tell({"flow": flow, "answer": answer}, sentence, as_json=as_json)
+    _tell({"flow": flow, "answer": answer}, sentence, as_json=change.as_json)
 
 
 def _payload(ctx: click.Context, param: click.Parameter, value: str | None) -> Any:
@@ -223,18 +208,16 @@ def _event(ctx: click.Context, param: click.Parameter, value: str) -> str:
     metavar="LENGTH",
     help="How long it is kept if no flow waits for it.",
 )
-@where
-@json_option
-def emit(
-    event: str, *, payload: Any, keep: timedelta, dsn: str | None, schema: Schema, as_json: bool
-) -> None:
+@changing(asks=False)
+def emit(event: str, *, payload: Any, keep: timedelta, change: Change) -> None:
     """Send an event to the flows that wait for it, or keep it for the first that asks."""
-    with opened(dsn, schema) as app:
-        app.emit_sync(event, payload, keep=keep)
+    change.say_where()
+    with opened(change.dsn, change.schema) as app:
+        app.flows.emit_sync(event, payload, keep=keep, reason=change.reason, by=change.by)
     sentence = (
         f'"{event}" is sent: flows that wait for it continue; if none does, it is kept for {compact(keep)}'
     )
-    _tell({"emitted": event}, sentence, as_json=as_json)
+    _tell({"emitted": event}, sentence, as_json=change.as_json)
 
 
 def _tell(facts: dict[str, object], sentence: str, *, as_json: bool) -> None:

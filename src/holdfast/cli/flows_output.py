@@ -4,46 +4,18 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from itertools import groupby
-from typing import Any, assert_never
+from typing import Any
 
 from holdfast.cli.formats import length, moment
-from holdfast.cli.table import terminal_width
-from holdfast.flows.records import STEP_STATES, FlowRecord, FlowStep, StepState
+from holdfast.cli.state_look import look, marked
+from holdfast.cli.terminal import in_lines, visible
+from holdfast.flows.records import FlowRecord, FlowStep
 
 STEP_HEADS = ("STEP", "KIND", "STATE", "TRIES", "AT (UTC)", "UNTIL (UTC)", "JOB", "VALUE")
 RUN_HEADS = ("RUN", "STEP", "OUTCOME", "TRY", "ENDED (UTC)", "TOOK", "ERROR")
 _LATEST = 10
 _MOST_CHILDREN = 8
 _VALUE = 200
-
-
-def marked(state: StepState) -> str:
-    return f"{mark(state)} {state}"
-
-
-def mark(state: StepState) -> str:  # noqa: PLR0911  # a return for each mark
-    """How a state is drawn."""
-    if state not in STEP_STATES:
-        return "?"  # newer code has written it
-    match state:
-        case "scheduled":
-            return "◷"
-        case "ready":
-            return "○"
-        case "running":
-            return "◔"
-        case "waiting":
-            return "⏸"
-        case "succeeded" | "done":
-            return "✓"
-        case "failed":
-            return "✕"
-        case "cancelled" | "expired":
-            return "⊘"
-        case "lost" | "unknown":
-            return "?"
-        case _:
-            assert_never(state)
 
 
 def short(error: dict[str, Any] | None) -> str:
@@ -72,7 +44,9 @@ def facts(record: FlowRecord) -> Iterator[tuple[str, str]]:
         yield "deadline", f"{moment(record.deadline_at)} UTC"
     if record.finished_at is not None:
         yield "ended", f"{moment(record.finished_at)} UTC"
-    if record.error is not None:
+    if record.failed_step is not None:
+        yield "failed", f'at step "{record.failed_step}": {short(record.error)}'
+    elif record.error is not None:
         yield "error", short(record.error)
     if record.result is not None:
         yield "result", _json(record.result)
@@ -135,21 +109,21 @@ def graph(record: FlowRecord) -> Iterator[str]:
         else:
             for step in steps:
                 yield "│"
-                yield _cut(f"{mark(step.state)} {step.name.ljust(width)}  {_detail(step, record)}")
+                yield from _drawn(f"{look(step.state)[0]} {step.name.ljust(width)}  {_detail(step, record)}")
     has_failed_step = bool(record.steps) and record.steps[-1].state == "failed"
     if record.error is not None and not has_failed_step:
         yield "│"
-        yield _cut(f"{mark(record.state)} {short(record.error)}")
+        yield from _drawn(f"{look(record.state)[0]} {short(record.error)}", behind="  ")
     elif record.state == "succeeded":
         yield "│"
-        yield _cut(f"■ {_json(record.result)}")
+        yield from _drawn(f"■ {_json(record.result)}", behind="  ")
 
 
 def _children(children: Sequence[FlowStep]) -> Iterator[str]:
     yield "│"
     for child in children[:_MOST_CHILDREN]:
         end = f": {short(child.error)}" if child.error else ""
-        yield _cut(f"├── {mark(child.state)} {child.name}  job {child.child}, {child.state}{end}")
+        yield from _drawn(f"├── {look(child.state)[0]} {child.name}  job {child.child}, {child.state}{end}")
     left = children[_MOST_CHILDREN:]
     if left:
         done = sum(child.state == "done" for child in left)
@@ -176,10 +150,9 @@ def _json(value: object, *, is_bare: bool = False) -> str:
     return text if len(text) <= _VALUE else f"{text[: _VALUE - 1]}…"
 
 
-def _cut(line: str) -> str:
-    limit = terminal_width()
-    return line if limit is None or len(line) <= limit else f"{line[: limit - 1]}…"
+def _drawn(line: str, *, behind: str = "│     ") -> list[str]:
+    return in_lines(visible(line), behind=behind)
 
 
 def facts_of(record: FlowRecord) -> dict[str, object]:
-    return asdict(record)
+    return asdict(record) | {"failed_step": record.failed_step}

@@ -1,11 +1,14 @@
-"""How times, lengths and whole values look in the output of every command: for people, and as JSON."""
+"""How times, lengths, numbers and whole values look in the output of commands: for people, and as JSON."""
 
 import json
 from dataclasses import asdict, is_dataclass
 from datetime import UTC, datetime, timedelta, tzinfo
 
+from holdfast.cli.state_look import Cell
 from holdfast.domain.duration import compact
 
+ENDED = Cell("ENDED (UTC)", on_terminal="ENDED")
+"""A head above an `age`."""
 _SECOND = timedelta(seconds=1)
 # From which length on, which unit is small enough.
 _COARSE = (
@@ -29,11 +32,21 @@ def length(span: timedelta | None) -> str:
     return compact(timedelta(milliseconds=round(span / timedelta(milliseconds=1))))
 
 
+def how_many(number: int, word: str) -> str:
+    """`1 job`, `1,200 jobs`."""
+    return f"{number:,} {word}" if number == 1 else f"{number:,} {word}s"
+
+
 def distance(time: datetime | None, now: datetime) -> str:
     """`in 5m`, `3h ago`."""
     if time is None:
         return ""
     return f"in {length(time - now)}" if time > now else f"{length(now - time)} ago"
+
+
+def age(time: datetime | None, now: datetime) -> Cell:
+    """`3h ago` on a terminal; the time itself when it is piped, where it is read later."""
+    return Cell(moment(time), on_terminal=distance(time, now))
 
 
 def as_json(value: object) -> str:

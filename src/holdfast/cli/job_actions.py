@@ -7,46 +7,50 @@ from typing import Any
 import click
 
 from holdfast.app import App
-from holdfast.cli.changing import MANY, Change, changing
+from holdfast.cli.bulk import act_on_all
+from holdfast.cli.changing import MANY, Change, changing, in_words_of_options
 from holdfast.cli.formats import moment
 from holdfast.cli.job_answers import JobAnswer, answer_of, answers_of, not_failed, tell
+from holdfast.cli.job_targets import Targets, which_jobs
+from holdfast.cli.options import WholeNumber
 from holdfast.cli.parameters import parameters_option
 from holdfast.cli.shared_options import opened, read_until
 from holdfast.domain.duration import compact, duration
 from holdfast.domain.job import PRIORITIES
 from holdfast.domain.job_filter import JobFilter
 from holdfast.domain.outcome import ON_REQUEST
-from holdfast.errors import InvalidInput, JobNotFound, QueueNotFound
-from holdfast.storage.job_lookup import job_detail
-from holdfast.storage.operators import queue_known
-from holdfast.worker.queue_choice import near
+from holdfast.errors import InvalidInput, JobNotFound
+from holdfast.insights.bulk_actions import ActionName
+from holdfast.storage.jobs_listed import job_detail
 
-ids_argument = click.argument("jobs", type=click.IntRange(1), nargs=-1, required=True, metavar="ID…")
+ids_argument = click.argument("jobs", type=WholeNumber(1), nargs=-1, required=True, metavar="ID…")
 
 
 @click.command()
-@ids_argument
+@which_jobs
 @changing()
-def cancel(jobs: Sequence[int], *, change: Change) -> int:
+def cancel(*, targets: Targets, change: Change) -> int:
     """End jobs that wait, and ask those that run to stop."""
 
     def acting(app: App) -> list[JobAnswer]:
         reason = ON_REQUEST if change.reason is None else change.reason
-        return answers_of(jobs, app.jobs.cancel_sync(jobs, reason=reason, by=change.by))
+        return answers_of(targets.ids, app.jobs.cancel_sync(targets.ids, reason=reason, by=change.by))
 
-    return _act(change, jobs, "cancel", acting)
+    return _act(change, targets, "cancel", acting)
 
 
 @click.command()
-@ids_argument
+@which_jobs
 @changing()
-def retry(jobs: Sequence[int], *, change: Change) -> int:
+def retry(*, targets: Targets, change: Change) -> int:
     """Run failed jobs from their start, with all attempts and nothing saved. To run the finished steps of a
     flow again needs a confirmation: `resume` keeps them.
     """
     with opened(change.dsn, change.schema) as app:
         flows = [
-            job for job in jobs if any(row.has_steps for row in app.run_sync(job_detail(app.schema, job)))
+            job
+            for job in targets.ids
+            if any(row.has_steps for row in app.run_sync(job_detail(app.schema, job)))
         ]
     if flows:
         what = f"discard the finished steps of flow {flows[0]} and run them again"
@@ -55,21 +59,25 @@ def retry(jobs: Sequence[int], *, change: Change) -> int:
             return refused
 
     def acting(app: App) -> list[JobAnswer]:
-        return _told_apart(app, jobs, app.jobs.retry_sync(jobs, reason=change.reason, by=change.by))
+        return _told_apart(
+            app, targets.ids, app.jobs.retry_sync(targets.ids, reason=change.reason, by=change.by)
+        )
 
-    return _act(change, jobs, "retry", acting)
+    return _act(change, targets, "retry", acting)
 
 
 @click.command()
-@ids_argument
+@which_jobs
 @changing()
-def resume(jobs: Sequence[int], *, change: Change) -> int:
+def resume(*, targets: Targets, change: Change) -> int:
     """Give failed jobs one more attempt, with the state and the steps that they saved."""
 
     def acting(app: App) -> list[JobAnswer]:
-        return _told_apart(app, jobs, app.jobs.resume_sync(jobs, reason=change.reason, by=change.by))
+        return _told_apart(
+            app, targets.ids, app.jobs.resume_sync(targets.ids, reason=change.reason, by=change.by)
+        )
 
-    return _act(change, jobs, "resume", acting)
+    return _act(change, targets, "resume", acting)
 
 
 @click.command()
@@ -84,78 +92,92 @@ def rerun(jobs: Sequence[int], *, parameters: Mapping[str, Any], change: Change)
         edited = {job: _edited(app, job, parameters) for job in dict.fromkeys(jobs)}
         return [_rerun(app, job, args, change) for job, args in edited.items()]
 
-    return _act(change, jobs, "run again", acting)
+    return _act_on_ids(change, jobs, "run again", acting)
 
 
 @click.command()
-@ids_argument
+@which_jobs
 @click.argument("when", callback=read_until)
 @changing()
-def reschedule(jobs: Sequence[int], *, when: datetime | str, change: Change) -> int:
+def reschedule(*, targets: Targets, when: datetime | str, change: Change) -> int:
     """Let waiting jobs run at another time WHEN: 2h from now, 0s for now, or 2026-01-31T09:00 (UTC)."""
     to = f"at {moment(when)} UTC" if isinstance(when, datetime) else f"in {compact(duration(when))}"
 
     def acting(app: App) -> list[JobAnswer]:
-        answers = app.jobs.reschedule_sync(jobs, when, reason=change.reason, by=change.by)
-        return answers_of(jobs, answers, to="now" if to == "in 0s" else to)
+        answers = app.jobs.reschedule_sync(targets.ids, when, reason=change.reason, by=change.by)
+        return answers_of(targets.ids, answers, to="now" if to == "in 0s" else to)
 
-    return _act(change, jobs, "reschedule", acting)
+    return _act(change, targets, "reschedule", acting, when=when)
 
 
 @click.command()
-@ids_argument
+@which_jobs
 @click.option(
     "--to",
     "priority",
-    type=click.IntRange(PRIORITIES[0], PRIORITIES[-1]),
+    type=WholeNumber(PRIORITIES[0], PRIORITIES[-1]),
     required=True,
     metavar="PRIORITY",
     help="0 (most urgent) to 9.",
 )
 @changing()
-def reprioritise(jobs: Sequence[int], *, priority: int, change: Change) -> int:
+def reprioritise(*, targets: Targets, priority: int, change: Change) -> int:
     """Give jobs another priority. One that runs has it from its next attempt on."""
 
     def acting(app: App) -> list[JobAnswer]:
-        answers = app.jobs.reprioritise_sync(jobs, priority, reason=change.reason, by=change.by)
-        return answers_of(jobs, answers, to=priority)
+        answers = app.jobs.reprioritise_sync(targets.ids, priority, reason=change.reason, by=change.by)
+        return answers_of(targets.ids, answers, to=priority)
 
-    return _act(change, jobs, "reprioritise", acting)
+    return _act(change, targets, "reprioritise", acting, priority=priority)
 
 
 @click.command()
-@ids_argument
+@which_jobs
 @click.option("--to", "queue", required=True, metavar="QUEUE", help="The queue to put them into.")
 @click.option("--create", is_flag=True, help="Accept a name that no job, schedule or worker uses yet.")
 @changing()
-def move(jobs: Sequence[int], *, queue: str, create: bool, change: Change) -> int:
+def move(*, targets: Targets, queue: str, create: bool, change: Change) -> int:
     """Put waiting jobs into another queue."""
 
     def acting(app: App) -> list[JobAnswer]:
-        if not create:
-            _check_known(app, queue)
-        answers = app.jobs.move_sync(jobs, queue, reason=change.reason, by=change.by)
-        return answers_of(jobs, answers, to=queue)
+        with in_words_of_options():
+            answers = app.jobs.move_sync(
+                targets.ids, queue, create=create, reason=change.reason, by=change.by
+            )
+        return answers_of(targets.ids, answers, to=queue)
 
-    return _act(change, jobs, "move", acting)
+    return _act(change, targets, "move", acting, queue=queue, create=create)
 
 
 @click.command()
-@ids_argument
+@which_jobs
 @changing()
-def delete(jobs: Sequence[int], *, change: Change) -> int:
+def delete(*, targets: Targets, change: Change) -> int:
     """Delete jobs that ended or wait for their turn, with all that is known of them."""
 
     def acting(app: App) -> list[JobAnswer]:
-        return answers_of(jobs, app.jobs.delete_sync(jobs, reason=change.reason, by=change.by))
+        return answers_of(targets.ids, app.jobs.delete_sync(targets.ids, reason=change.reason, by=change.by))
 
-    return _act(change, jobs, "delete", acting, always_asks=True)
+    return _act(change, targets, "delete", acting)
 
 
 VERBS = (cancel, retry, resume, rerun, reschedule, reprioritise, move, delete)
 
 
 def _act(
+    change: Change,
+    targets: Targets,
+    action: ActionName,
+    acting: Callable[[App], list[JobAnswer]],
+    **parameters: Any,
+) -> int:
+    job_filter = targets.filter_for(action)
+    if job_filter is not None:
+        return act_on_all(change, action, job_filter, parameters, is_dry_run=targets.is_dry_run)
+    return _act_on_ids(change, targets.ids, action, acting, always_asks=action == "delete")
+
+
+def _act_on_ids(
     change: Change,
     jobs: Sequence[int],
     verb: str,
@@ -209,11 +231,3 @@ def _rerun(app: App, job: int, args: Mapping[str, Any] | None, change: Change) -
     except JobNotFound:
         return answer_of(job, "unknown")
     return answer_of(job, "enqueued", to=new)
-
-
-def _check_known(app: App, queue: str) -> None:
-    [found] = app.run_sync(queue_known(app.schema, queue))
-    if not found.is_known:
-        raise QueueNotFound(
-            queue, near=near(queue, found.names), advice="give --create if workers will serve it later"
-        )

@@ -8,16 +8,29 @@ from typing import Any
 
 import click
 
-from holdfast.cli.flows_output import mark
-from holdfast.cli.formats import distance, length, moment
+from holdfast.cli.formats import ENDED, age, distance, length, moment
+from holdfast.cli.log_output import clock, log_text
+from holdfast.cli.state_look import Cell, marked, outcome_of
+from holdfast.cli.table import Columns
+from holdfast.cli.terminal import visible
+from holdfast.cli.wording import spoken
+from holdfast.domain.redaction import MASK
 from holdfast.domain.traceback_frames import Frame
-from holdfast.insights.explanation import Explanation
 from holdfast.insights.job_records import JobDetail, JobPage, JobRun, JobSummary
 
-HEADS = ("ID", "KIND", "STATE", "QUEUE", "TRY", "CREATED", "WHEN", "ARGS", "ERROR")
-FLEXIBLE = ("KIND", "QUEUE", "ARGS", "ERROR")
-RUN_HEADS = ("RUN", "TRY", "OUTCOME", "WORKER", "WAITED", "TOOK", "ENDED (UTC)", "ERROR")
+COLUMNS = Columns(
+    ("ID", "KIND", "STATE", "QUEUE", "TRY", "CREATED", "WHEN", "ARGS", "ERROR"),
+    flexible=("ARGS", "ERROR", "KIND", "QUEUE"),
+    spare=("CREATED", "QUEUE", "TRY"),
+)
+RUN_COLUMNS = Columns(
+    ("RUN", "TRY", "OUTCOME", "WORKER", "WAITED", "TOOK", ENDED, "ERROR"),
+    flexible=("ERROR",),
+    spare=("WORKER",),
+)
 _VALUE = 200
+_LOG_LINES = 20
+_MASKED_WHOLE = f"{MASK}: all of them, until a worker has declared this kind, and with it which are secret"
 
 
 def rows(jobs: Sequence[JobSummary], now: datetime) -> list[tuple[str, ...]]:
@@ -25,7 +38,7 @@ def rows(jobs: Sequence[JobSummary], now: datetime) -> list[tuple[str, ...]]:
         (
             str(job.id),
             job.kind,
-            marked(job),
+            state_of(job),
             job.queue,
             f"{job.attempt}/{job.max_attempts}" if job.attempt else "",
             distance(job.created_at, now),
@@ -37,9 +50,8 @@ def rows(jobs: Sequence[JobSummary], now: datetime) -> list[tuple[str, ...]]:
     ]
 
 
-def marked(job: JobSummary) -> str:
-    word = "retrying" if job.is_retrying else job.state
-    return f"{mark(job.state)} {word}" + (", parked" if job.is_parked else "")
+def state_of(job: JobSummary) -> Cell:
+    return marked("retrying" if job.is_retrying else job.state, ", parked" if job.is_parked else "")
 
 
 def _when(job: JobSummary, now: datetime) -> str:
@@ -57,24 +69,14 @@ def _args(job: JobSummary) -> str:
     return f"({job.args_size:,} bytes)" if job.args is None else _json(job.args)
 
 
-def facts(detail: JobDetail, explanation: Explanation) -> Iterator[tuple[str, str]]:
+def facts(detail: JobDetail) -> Iterator[tuple[str, str]]:
     """What `show` says, line by line."""
     job = detail.summary
-    yield "now", str(explanation)
+    yield "now", spoken(str(detail.explanation))
     yield "queue", f"{job.queue}, priority {job.priority}"
-    yield "args", _json(detail.args)
+    yield "args", _MASKED_WHOLE if detail.args == MASK else _json(detail.args)
     yield "created", f"{moment(job.created_at)} UTC, {distance(job.created_at, detail.now)}"
-    if job.tags:
-        yield "tags", ", ".join(job.tags)
-    if detail.unique_key is not None:
-        yield "unique", detail.unique_key
-    if job.deadline_at is not None:
-        yield "deadline", f"{moment(job.deadline_at)} UTC, {distance(job.deadline_at, detail.now)}"
-    if detail.schedule is not None:
-        scope = f", scope {detail.scope}" if detail.scope else ""
-        yield "schedule", f"{detail.schedule}{scope}, planned for {moment(detail.plan_time)} UTC"
-    if job.parent is not None:
-        yield "flow", f"called by job {job.parent}"
+    yield from _given(detail)
     if detail.is_flow:
         yield "steps", f"see: holdfast flows show {job.id}"
     if detail.progress is not None:
@@ -85,16 +87,45 @@ def facts(detail: JobDetail, explanation: Explanation) -> Iterator[tuple[str, st
         yield "flag", job.flag
 
 
+def _given(detail: JobDetail) -> Iterator[tuple[str, str]]:
+    """What came with it when it was enqueued, beside its arguments."""
+    job = detail.summary
+    if detail.headers:
+        yield "headers", _json(detail.headers)
+    if job.tags:
+        yield "tags", ", ".join(job.tags)
+    if detail.unique_key is not None:
+        until = detail.unique_until
+        held = "" if until is None else f", held until {moment(until)} UTC, {distance(until, detail.now)}"
+        yield "unique", f"{detail.unique_key}{held}"
+    if detail.debounced_since is not None:
+        yield "debounce", _debounced(detail.debounced_since, detail.debounced_until, detail.now)
+    if job.deadline_at is not None:
+        yield "deadline", f"{moment(job.deadline_at)} UTC, {distance(job.deadline_at, detail.now)}"
+    if detail.schedule is not None:
+        scope = f", scope {detail.scope}" if detail.scope else ""
+        yield "schedule", f"{detail.schedule}{scope}, planned for {moment(detail.plan_time)} UTC"
+    for group in detail.groups:
+        yield "group", f"{group}, see: holdfast groups show {group}"
+    if job.parent is not None and job.parent not in detail.groups:
+        yield "flow", f"called by job {job.parent}"
+
+
+def _debounced(since: datetime, until: datetime | None, now: datetime) -> str:
+    latest = "" if until is None else f", until {moment(until)} UTC at the latest, {distance(until, now)}"
+    return f"since {moment(since)} UTC, {distance(since, now)}{latest}"
+
+
 def run_rows(detail: JobDetail) -> list[tuple[str, ...]]:
     return [
         (
             str(run.run),
             str(run.attempt),
-            run.outcome,
+            outcome_of(run.outcome),
             "" if run.worker is None else str(run.worker),
             length(run.waited),
             length(run.took),
-            moment(run.finished_at),
+            age(run.finished_at, detail.now),
             _error(run),
         )
         for run in detail.runs
@@ -110,6 +141,18 @@ def traceback_lines(detail: JobDetail) -> Iterator[str]:
     yield from marked_traceback(error.traceback, error.frames)
 
 
+def last_log_lines(detail: JobDetail) -> Iterator[str]:
+    """The newest of the kept log lines."""
+    lines = detail.logs[-_LOG_LINES:]
+    if not lines:
+        return
+    yield ""
+    if detail.has_more_logs or len(lines) < len(detail.logs):
+        yield f"the last {len(lines)} log lines; all of them: holdfast jobs tail {detail.summary.id}"
+    for line in lines:
+        yield from log_text(line, f"  {clock(line.time)}  ")
+
+
 def marked_traceback(traceback: str, frames: Sequence[Frame]) -> Iterator[str]:
     own = {(frame.file, frame.line) for frame in frames if frame.is_own}
     is_own = False
@@ -118,7 +161,7 @@ def marked_traceback(traceback: str, frames: Sequence[Frame]) -> Iterator[str]:
             is_own = any(f'"{file}", line {number}' in line for file, number in own)
         elif not line.startswith("    "):
             is_own = False
-        yield click.style(f"  {line}", bold=True) if is_own else f"  {line}"
+        yield click.style(f"  {visible(line)}", bold=True) if is_own else f"  {visible(line)}"
 
 
 def _error(run: JobRun) -> str:
@@ -138,16 +181,10 @@ def _json(value: object) -> str:
     return text if len(text) <= _VALUE else f"{text[: _VALUE - 1]}…"
 
 
-def page_facts(page: JobPage) -> dict[str, Any]:
-    return {
-        "jobs": [summary_facts(job) for job in page.jobs],
-        "next": page.next,
-        "searched": page.searched,
-    }
-
-
-def summary_facts(job: JobSummary) -> dict[str, Any]:
-    return asdict(job)
+def note(page: JobPage) -> str | None:
+    if page.searched is None:
+        return None
+    return f"{len(page.jobs):,} found among {page.searched:,} jobs: there may be older ones"
 
 
 def detail_facts(detail: JobDetail) -> dict[str, Any]:

@@ -2,13 +2,14 @@
 
 import click
 
+from holdfast.app import App
 from holdfast.cli import kinds_output as shown
 from holdfast.cli.changing import Change, changing
 from holdfast.cli.exit_codes import Exit
 from holdfast.cli.formats import as_json as told_as_json
+from holdfast.cli.listing import Listed, listing
 from holdfast.cli.shared_options import json_option, opened, where
-from holdfast.cli.table import print_table
-from holdfast.cli.watching import rounds, watch_option
+from holdfast.cli.table import print_facts, print_table
 from holdfast.postgres.schema import Schema
 
 kind_argument = click.argument("kind")
@@ -20,27 +21,17 @@ def kinds() -> None:
 
 
 @kinds.command("list")
-@click.option(
-    "-n", "--limit", type=click.IntRange(1, 10_000), default=1_000, show_default=True, help="How many."
-)
 @click.option("--after", metavar="KIND", help="Only kinds behind this name, for the next page.")
-@watch_option
-@where
-@json_option
-def list_(
-    *, limit: int, after: str | None, watch: bool, dsn: str | None, schema: Schema, as_json: bool
-) -> None:
+@listing(limit=1_000)
+def list_(app: App, *, limit: int, after: str | None) -> Listed:
     """List kinds by name."""
-    with opened(dsn, schema) as app:
-        for make_room in rounds(watch=watch):
-            found = app.kinds.list_sync(after=after, limit=limit)
-            make_room()
-            if as_json:
-                click.echo(told_as_json(found))
-            elif found:
-                print_table(shown.HEADS, [shown.row(kind) for kind in found], flexible=shown.FLEXIBLE)
-            else:
-                click.echo("no kind is known: start a worker")
+    found = app.kinds.list_sync(after=after, limit=limit)
+    return Listed(
+        shown.COLUMNS,
+        [shown.row(kind) for kind in found],
+        items=found,
+        empty="no kind is known: start a worker" if after is None else "there are no more kinds",
+    )
 
 
 @kinds.command()
@@ -54,9 +45,7 @@ def show(kind: str, *, dsn: str | None, schema: Schema, as_json: bool) -> None:
     if as_json:
         click.echo(told_as_json(found))
         return
-    click.echo(f"{click.style(found.name, bold=True)}  {found.style}")
-    for what, words in shown.facts(found):
-        click.echo(f"  {what:<10}{words}")
+    print_facts((found.name, found.style), shown.facts(found))
     if found.parameters:
         click.echo("")
         print_table(shown.PARAMETER_HEADS, shown.parameter_rows(found), flexible=("TYPE",))

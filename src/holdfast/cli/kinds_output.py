@@ -4,12 +4,17 @@ from collections.abc import Iterator
 from typing import assert_never
 
 from holdfast.cli.formats import moment
+from holdfast.cli.state_look import Cell
+from holdfast.cli.table import Columns
 from holdfast.domain.backoff import Backoff, Exponential, Fixed, Listed, Polynomial
 from holdfast.domain.duration import compact
 from holdfast.insights.kind_records import KindRecord
 
-HEADS = ("KIND", "STYLE", "QUEUE", "TRIES", "TIMEOUT", "WORKERS", "SEEN (UTC)", "PARAMETERS")
-FLEXIBLE = ("KIND", "QUEUE", "PARAMETERS")
+COLUMNS = Columns(
+    ("KIND", "STYLE", "QUEUE", "TRIES", "TIMEOUT", "WORKERS", "SEEN (UTC)", "PARAMETERS"),
+    flexible=("PARAMETERS", "KIND", "QUEUE"),
+    spare=("SEEN (UTC)", "TIMEOUT", "STYLE"),
+)
 PARAMETER_HEADS = ("PARAMETER", "TYPE", "REQUIRED", "SECRET")
 
 
@@ -20,7 +25,7 @@ def row(kind: KindRecord) -> tuple[str, ...]:
         kind.queue,
         str(kind.max_attempts),
         "" if kind.timeout is None else compact(kind.timeout),
-        str(kind.workers) if kind.workers else "none",
+        str(kind.workers) if kind.workers else Cell("none", "yellow"),
         moment(kind.last_seen_at),
         ", ".join(each.name if each.is_required else f"[{each.name}]" for each in kind.parameters),
     )
@@ -38,6 +43,13 @@ def facts(kind: KindRecord) -> Iterator[tuple[str, str]]:
         yield "lost", "a job whose worker is lost fails, and does not run again"
     if kind.tags:
         yield "tags", ", ".join(kind.tags)
+    if kind.limits:
+        yield (
+            "limits",
+            ", ".join(
+                f"{each.name} by {' and '.join(each.by)}" if each.by else each.name for each in kind.limits
+            ),
+        )
     yield "workers", _workers(kind.workers)
     yield "seen", f"first {moment(kind.first_seen_at)}, last {moment(kind.last_seen_at)} UTC"
     yield "release", f"Holdfast {kind.version}"

@@ -1,18 +1,20 @@
 """Where a worker's log lines go: stderr, as key=value or JSON, each with the job that it was written in."""
 
 import logging
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import Literal
 
 from holdfast.telemetry.batching_handler import BatchingHandler
+from holdfast.telemetry.dev_formatter import DevFormatter
 from holdfast.telemetry.json_formatter import JsonFormatter
 from holdfast.telemetry.python_warnings import log_warnings
 from holdfast.telemetry.text_formatter import TextFormatter
 from holdfast.worker.current_run import current_run, log_facts
 
-LogFormat = Literal["text", "json"]
+LogFormat = Literal["text", "json", "dev"]
 
 
 def set_up_logging(log_format: LogFormat, level: str) -> None:
@@ -21,9 +23,19 @@ def set_up_logging(log_format: LogFormat, level: str) -> None:
     """
     handler = BatchingHandler(sys.stderr)
     handler.addFilter(_add_facts)
-    handler.setFormatter(JsonFormatter() if log_format == "json" else TextFormatter())
+    handler.setFormatter(_formatter(log_format))
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     log_warnings()
+
+
+def _formatter(log_format: LogFormat) -> logging.Formatter:
+    match log_format:
+        case "json":
+            return JsonFormatter()
+        case "text":
+            return TextFormatter()
+        case "dev":
+            return DevFormatter(is_coloured=sys.stderr.isatty() and not os.environ.get("NO_COLOR"))
 
 
 @contextmanager

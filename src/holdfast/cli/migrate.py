@@ -3,10 +3,12 @@
 import json
 from collections.abc import Sequence
 from datetime import timedelta
+from itertools import count
 
 import click
 
 from holdfast.cli.options import database, dsn_option, length, schema_option
+from holdfast.cli.progress import progress
 from holdfast.domain.duration import compact
 from holdfast.errors import SchemaError
 from holdfast.postgres.migrations import runner
@@ -99,12 +101,17 @@ def _migrate(
     *,
     as_json: bool,
 ) -> None:
-    def tell(migration: Migration) -> None:
-        if not as_json:
-            click.echo(f"applying {migration}")
-
     with database(dsn) as place, runner.own_connection(place) as conn:
-        done = runner.migrate(conn, schema, migrations, lock_timeout=lock_timeout, on_apply=tell)
+        pending = len(look(conn, schema, migrations).pending)
+        begun = count()
+        with progress("migrate", total=pending, unit="migrations") as bar:
+
+            def tell(migration: Migration) -> None:
+                if not as_json:
+                    bar.say(f"applying {migration}")
+                bar.at(next(begun), what=f"applying {migration}")
+
+            done = runner.migrate(conn, schema, migrations, lock_timeout=lock_timeout, on_apply=tell)
         standing = look(conn, schema, migrations)
     _warn_of_altered(standing)
     if as_json:

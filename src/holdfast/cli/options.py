@@ -22,6 +22,12 @@ MISSING = (
 )
 
 
+class WholeNumber(click.IntRange):
+    """As click calls what is none: not "a valid integer range"."""
+
+    name = "integer"
+
+
 def length(ctx: click.Context, param: click.Parameter, value: str) -> timedelta:
     """For options that take a length of time, which must be more than zero."""
     try:

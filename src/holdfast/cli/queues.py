@@ -4,16 +4,18 @@ from datetime import datetime
 
 import click
 
+from holdfast.app import App
 from holdfast.cli.formats import as_json as told_as_json
 from holdfast.cli.formats import length, moment
+from holdfast.cli.listing import Listed, listing
 from holdfast.cli.operations import by_option
 from holdfast.cli.shared_options import json_option, opened, read_until, where
-from holdfast.cli.table import print_table
-from holdfast.cli.watching import rounds, watch_option
+from holdfast.cli.state_look import Cell, marked
+from holdfast.cli.table import Columns
+from holdfast.insights.queue_records import QueueStatus
 from holdfast.postgres.schema import Schema
-from holdfast.queue_operators import QueueStatus
 
-HEADS = ("QUEUE", "WAITING", "OLDEST", "RUNNING", "WORKERS", "STATE")
+COLUMNS = Columns(("QUEUE", "WAITING", "OLDEST", "RUNNING", "WORKERS", "STATE"), flexible=("STATE", "QUEUE"))
 
 queue_argument = click.argument("queue")
 
@@ -24,21 +26,16 @@ def queues() -> None:
 
 
 @queues.command("list")
-@watch_option
-@where
-@json_option
-def list_(*, watch: bool, dsn: str | None, schema: Schema, as_json: bool) -> None:
+@listing(limit=None)
+def list_(app: App) -> Listed:
     """List queues that are paused, that a worker serves, or that have jobs."""
-    with opened(dsn, schema) as app:
-        for make_room in rounds(watch=watch):
-            found = app.queues.list_sync()
-            make_room()
-            if as_json:
-                click.echo(told_as_json(found))
-            elif found:
-                print_table(HEADS, [_row(queue) for queue in found], flexible=("QUEUE", "STATE"))
-            else:
-                click.echo("there are no queues: enqueue a job, or start a worker")
+    found = app.queues.list_sync()
+    return Listed(
+        COLUMNS,
+        [_row(queue) for queue in found],
+        items=found,
+        empty="there are no queues: enqueue a job, or start a worker",
+    )
 
 
 @queues.command()
@@ -78,13 +75,16 @@ def pause(
 
 @queues.command()
 @queue_argument
+@click.option("--reason", metavar="TEXT", help="Why, for the audit.")
 @by_option
 @where
 @json_option
-def resume(queue: str, *, by: str, dsn: str | None, schema: Schema, as_json: bool) -> None:
+def resume(
+    queue: str, *, reason: str | None, by: str, dsn: str | None, schema: Schema, as_json: bool
+) -> None:
     """Let workers take jobs from a paused queue again."""
     with opened(dsn, schema) as app:
-        was_paused = app.queues.resume_sync(queue, by=by)
+        was_paused = app.queues.resume_sync(queue, reason=reason, by=by)
     sentence = f'queue "{queue}" is resumed' if was_paused else f'queue "{queue}" was not paused'
     _tell({"queue": queue, "was_paused": was_paused}, sentence, as_json=as_json)
 
@@ -103,9 +103,13 @@ def _row(queue: QueueStatus) -> tuple[str, ...]:
 def _state(queue: QueueStatus) -> str:
     """What an operator should know first."""
     if queue.is_paused:
-        end = f" until {moment(queue.paused_until)} UTC" if queue.paused_until else ""
-        return f"‖ paused{end}" + (f": {queue.note}" if queue.note else "")
-    return "no worker" if queue.workers == 0 and queue.waiting else ""
+        note = f": {queue.note}" if queue.note else ""
+        if queue.paused_until is None:
+            return marked("paused", note)
+        shown = marked("paused", f" until {moment(queue.paused_until)} UTC{note}")
+        rest = "" if queue.pause_left is None else f" for another {length(queue.pause_left)}"
+        return Cell(shown, shown.style, on_terminal=marked("paused", f"{rest}{note}"))
+    return Cell("no worker", "yellow") if queue.workers == 0 and queue.waiting else ""
 
 
 def _tell(facts: object, sentence: str, *, as_json: bool) -> None:

@@ -9,11 +9,12 @@ import click
 from holdfast.app import App
 from holdfast.cli import formats
 from holdfast.cli import schedules_output as shown
+from holdfast.cli.listing import Listed, limit_option, listing
+from holdfast.cli.options import WholeNumber
 from holdfast.cli.schedules_commands import VERBS
 from holdfast.cli.schedules_options import name_argument, scope_option, tz_option
 from holdfast.cli.shared_options import json_option, opened, read_time, where
-from holdfast.cli.table import print_table
-from holdfast.cli.watching import rounds, watch_option
+from holdfast.cli.table import Columns, print_facts, print_table
 from holdfast.domain.time_zones import zone_named
 from holdfast.domain.timing import Cron
 from holdfast.errors import ScheduleNotFound
@@ -21,7 +22,11 @@ from holdfast.postgres.schema import Schema
 from holdfast.schedules.records import PlanRecord, Schedule
 from holdfast.storage.schedules import find
 
-HEADS = ("NAME", "STATE", "NEXT", "LAST PLAN", "SCOPES", "WHEN")
+COLUMNS = Columns(
+    ("NAME", "STATE", "NEXT", "LAST PLAN", "SCOPES", "WHEN"),
+    flexible=("WHEN", "STATE", "NAME"),
+    spare=("SCOPES", "LAST PLAN"),
+)
 _LATEST = 5
 
 
@@ -35,22 +40,17 @@ for verb in VERBS:
 
 
 @schedules.command("list")
-@watch_option
-@where
-@json_option
-def list_(*, watch: bool, dsn: str | None, schema: Schema, as_json: bool) -> None:
+@listing(limit=None)
+def list_(app: App) -> Listed:
     """List all schedules, declared and stored."""
-    with opened(dsn, schema) as app:
-        for make_room in rounds(watch=watch):
-            rows = app.run_sync(find(schema))
-            known = app.schedules.list_sync()
-            make_room()
-            if as_json:
-                click.echo(formats.as_json([shown.schedule_facts(each) for each in known]))
-            elif known and rows:
-                print_table(HEADS, [_line(each, rows[0].now) for each in known], flexible=("NAME", "WHEN"))
-            else:
-                click.echo('no schedules: declare one with @app.schedule("0 9 * * mon-fri") above @app.job')
+    rows = app.run_sync(find(app.schema))
+    known = app.schedules.list_sync() if rows else []
+    return Listed(
+        COLUMNS,
+        [_line(each, rows[0].now) for each in known],
+        items=[shown.schedule_facts(each) for each in known],
+        empty='no schedules: declare one with @app.schedule("0 9 * * mon-fri") above @app.job',
+    )
 
 
 def _line(schedule: Schedule, now: datetime) -> tuple[str, ...]:
@@ -75,9 +75,7 @@ def show(name: str, *, dsn: str | None, schema: Schema, as_json: bool) -> None:
         latest = [shown.plan_facts(plan) for plan in plans]
         click.echo(formats.as_json(shown.schedule_facts(schedule) | {"plans": latest}))
         return
-    click.echo(click.style(schedule.name, bold=True))
-    for what, words in shown.facts(schedule, now):
-        click.echo(f"  {what:<11}{words}")
+    print_facts([schedule.name], shown.facts(schedule, now))
     if plans:
         click.echo("")
         _print_plans(plans, UTC)
@@ -85,7 +83,7 @@ def show(name: str, *, dsn: str | None, schema: Schema, as_json: bool) -> None:
 
 @schedules.command("next")
 @name_argument
-@click.option("-n", "--count", type=click.IntRange(1, 1_000), default=10, show_default=True, help="How many.")
+@click.option("-n", "--count", type=WholeNumber(1, 1_000), default=10, show_default=True, help="How many.")
 @scope_option
 @tz_option
 @where
@@ -128,9 +126,7 @@ def next_(
 @schedules.command()
 @name_argument
 @click.option("--missed", is_flag=True, help="Only plans that did not fire: missed and skipped ones.")
-@click.option(
-    "-n", "--limit", type=click.IntRange(1, 10_000), default=20, show_default=True, help="How many."
-)
+@limit_option(20)
 @click.option(
     "--before", callback=read_time, metavar="TIME", help="Only plans before this time, for the next page."
 )

@@ -7,8 +7,13 @@ import click
 
 from holdfast.cli import formats
 from holdfast.cli import schedules_output as shown
+from holdfast.cli.changing import Change, changing
 from holdfast.cli.exit_codes import Exit, refuse
-from holdfast.cli.schedules_options import name_argument, reason_option, scope_option, yes_option
+from holdfast.cli.formats import how_many
+from holdfast.cli.operations import by_option
+from holdfast.cli.options import WholeNumber
+from holdfast.cli.progress import progress
+from holdfast.cli.schedules_options import name_argument, scope_option
 from holdfast.cli.shared_options import json_option, opened, read_time, read_until, where
 from holdfast.cli.table import print_table
 from holdfast.postgres.schema import Schema
@@ -22,27 +27,16 @@ _FATES = {"fire": "fire", "fired": "nothing: it has fired", "pruned": "nothing: 
 @click.command()
 @name_argument
 @scope_option
-@reason_option
-@yes_option
-@where
-@json_option
-def run(
-    name: str,
-    *,
-    scope: str | None,
-    reason: str | None,
-    yes: bool,
-    dsn: str | None,
-    schema: Schema,
-    as_json: bool,
-) -> int:
+@changing()
+def run(name: str, *, scope: str | None, change: Change) -> int:
     """Fire now, even if the schedule is paused. Its plans do not change."""
-    with opened(dsn, schema) as app:
+    change.say_where()
+    with opened(change.dsn, change.schema) as app:
         scopes = app.schedules.get_sync(name).scopes
-        if scope is None and scopes > 1 and not yes:
+        if scope is None and scopes > 1 and not change.is_confirmed:
             return refuse(f'"{name}" has {scopes:,} scopes: give --scope for one, or --yes for all of them')
-        fired = app.schedules.run_now_sync(name, scope=scope, reason=reason)
-    _tell_fired(fired, as_json=as_json)
+        fired = app.schedules.run_now_sync(name, scope=scope, reason=change.reason, by=change.by)
+    _tell_fired(fired, as_json=change.as_json)
     return Exit.OK
 
 
@@ -54,7 +48,8 @@ def run(
     metavar="TIME",
     help="Until a time, or for a length such as 2h; without it, until you resume it.",
 )
-@click.option("--note", metavar="TEXT", help="Why it is paused, shown to other operators.")
+@click.option("--note", metavar="TEXT", help="Why it is paused, shown to other operators; in the audit, too.")
+@by_option
 @where
 @json_option
 def pause(
@@ -62,13 +57,14 @@ def pause(
     *,
     until: datetime | str | None,
     note: str | None,
+    by: str,
     dsn: str | None,
     schema: Schema,
     as_json: bool,
 ) -> None:
     """Stop a schedule from firing. Plans in a pause are skipped, not caught up later."""
     with opened(dsn, schema) as app:
-        app.schedules.pause_sync(name, note=note, until=until)
+        app.schedules.pause_sync(name, note=note, until=until, by=by)
         paused = app.schedules.get_sync(name)
     if as_json:
         click.echo(formats.as_json(shown.schedule_facts(paused)))
@@ -78,15 +74,15 @@ def pause(
 
 @click.command()
 @name_argument
-@where
-@json_option
-def resume(name: str, *, dsn: str | None, schema: Schema, as_json: bool) -> None:
+@changing(asks=False)
+def resume(name: str, *, change: Change) -> None:
     """Let a paused schedule fire again."""
-    with opened(dsn, schema) as app:
-        was_paused = app.schedules.resume_sync(name)
+    change.say_where()
+    with opened(change.dsn, change.schema) as app:
+        was_paused = app.schedules.resume_sync(name, reason=change.reason, by=change.by)
         resumed = app.schedules.get_sync(name)
         times = app.schedules.next_times_sync(name, count=1) if resumed.timing else []
-    if as_json:
+    if change.as_json:
         click.echo(formats.as_json(shown.schedule_facts(resumed)))
     elif was_paused:
         click.echo(f'"{name}" fires again' + (f", next at {formats.moment(times[0])} UTC" if times else ""))
@@ -99,23 +95,25 @@ def resume(name: str, *, dsn: str | None, schema: Schema, as_json: bool) -> None
 @click.option(
     "-n",
     "--count",
-    type=click.IntRange(0, 10_000),
+    type=WholeNumber(0, 10_000),
     default=1,
     show_default=True,
     help="How many plans; 0 undoes it.",
 )
 @scope_option
-@where
-@json_option
-def skip(name: str, *, count: int, scope: str | None, dsn: str | None, schema: Schema, as_json: bool) -> None:
+@changing(asks=False)
+def skip(name: str, *, count: int, scope: str | None, change: Change) -> None:
     """Skip the next plan."""
-    with opened(dsn, schema) as app:
-        skipped = app.schedules.skip_next_sync(name, count=count, scope=scope)
-    if as_json:
+    change.say_where()
+    with opened(change.dsn, change.schema) as app:
+        skipped = app.schedules.skip_next_sync(
+            name, count=count, scope=scope, reason=change.reason, by=change.by
+        )
+    if change.as_json:
         click.echo(formats.as_json([{"scope": of, "time": time} for of, time in skipped]))
     elif skipped:
         _print_some(("PLAN (UTC)", "SCOPE"), [(formats.moment(time), of) for of, time in skipped])
-        click.echo(f'"{name}" will skip {_many(len(skipped), "plan")}')
+        click.echo(f'"{name}" will skip {how_many(len(skipped), "plan")}')
     else:
         click.echo(f'"{name}" will skip nothing')
 
@@ -134,34 +132,31 @@ def skip(name: str, *, count: int, scope: str | None, dsn: str | None, schema: S
     help="The last plan time; must be in the past.",
 )
 @scope_option
-@reason_option
 @click.option("--dry-run", is_flag=True, help="Change nothing; show what would fire.")
-@yes_option
-@where
-@json_option
+@changing()
 def backfill(
-    name: str,
-    *,
-    first: datetime,
-    last: datetime,
-    scope: str | None,
-    reason: str | None,
-    dry_run: bool,
-    yes: bool,
-    dsn: str | None,
-    schema: Schema,
-    as_json: bool,
+    name: str, *, first: datetime, last: datetime, scope: str | None, dry_run: bool, change: Change
 ) -> int:
     """Fire the plans of a past range that have not fired, all or none.
 
     Times are in UTC unless they have an offset. Without --yes it only shows what it would do.
     """
-    with opened(dsn, schema) as app:
-        if dry_run or not yes:
+    change.say_where()
+    with opened(change.dsn, change.schema) as app:
+        if dry_run or not change.is_confirmed:
             planned = app.schedules.preview_sync(name, first, last, scope=scope)
-            return _tell_planned(name, planned, is_asked=dry_run, as_json=as_json)
-        fired = app.schedules.backfill_sync(name, first, last, scope=scope, reason=reason)
-    _tell_fired(fired, as_json=as_json)
+            return _tell_planned(name, planned, is_asked=dry_run, as_json=change.as_json)
+        with progress(f"backfill {name}", unit="plans") as bar:
+            fired = app.schedules.backfill_sync(
+                name,
+                first,
+                last,
+                scope=scope,
+                reason=change.reason,
+                by=change.by,
+                on_progress=lambda done, of: bar.at(done, total=of),
+            )
+    _tell_fired(fired, as_json=change.as_json)
     return Exit.OK
 
 
@@ -172,7 +167,7 @@ def _tell_planned(name: str, planned: Sequence[BackfillPlan], *, is_asked: bool,
         rows = [(formats.moment(plan.time), plan.scope, _FATES[plan.fate]) for plan in planned]
         _print_some(("PLAN (UTC)", "SCOPE", "WOULD"), rows)
     count = sum(plan.fate == "fire" for plan in planned)
-    sentence = f'"{name}" would fire {_many(count, "plan")} of {len(planned):,} in this range'
+    sentence = f'"{name}" would fire {how_many(count, "plan")} of {len(planned):,} in this range'
     if is_asked:
         if not as_json:
             click.echo(sentence)
@@ -187,22 +182,21 @@ def _tell_fired(fired: Sequence[FiredPlan], *, as_json: bool) -> None:
     else:
         rows = [(formats.moment(plan.plan_time), plan.scope, str(plan.job)) for plan in fired]
         _print_some(("PLAN (UTC)", "SCOPE", "JOB"), rows)
-        click.echo(f"fired {_many(len(fired), 'job')}")
+        click.echo(f"fired {how_many(len(fired), 'job')}")
 
 
 @click.command()
 @name_argument
-@yes_option
-@where
-@json_option
-def delete(name: str, *, yes: bool, dsn: str | None, schema: Schema, as_json: bool) -> int:
+@changing()
+def delete(name: str, *, change: Change) -> int:
     """Delete a schedule; its plans and jobs stay. A declared one returns when a worker starts."""
-    with opened(dsn, schema) as app:
+    change.say_where()
+    with opened(change.dsn, change.schema) as app:
         known = app.schedules.get_sync(name)
-        if not yes:
+        if not change.is_confirmed:
             return refuse(f'"{name}" ({known.described}) would be deleted: give --yes to do it')
-        app.schedules.delete_sync(name)
-    click.echo(formats.as_json({"deleted": name}) if as_json else f'"{name}" is deleted')
+        app.schedules.delete_sync(name, reason=change.reason, by=change.by)
+    click.echo(formats.as_json({"deleted": name}) if change.as_json else f'"{name}" is deleted')
     return Exit.OK
 
 
@@ -212,10 +206,6 @@ def _print_some(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
         print_table(heads, rows[:_MOST_LINES], flexible=("SCOPE",))
     if len(rows) > _MOST_LINES:
         click.echo(f"… and {len(rows) - _MOST_LINES:,} more")
-
-
-def _many(count: int, what: str) -> str:
-    return f"{count:,} {what}" if count == 1 else f"{count:,} {what}s"
 
 
 VERBS = (run, pause, resume, skip, backfill, delete)

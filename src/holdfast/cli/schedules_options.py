@@ -9,8 +9,6 @@ from holdfast.errors import InvalidInput
 
 name_argument = click.argument("name")
 scope_option = click.option("--scope", metavar="SCOPE", help="Only this scope.")
-yes_option = click.option("--yes", is_flag=True, help="Do it without asking, even for many.")
-reason_option = click.option("--reason", metavar="TEXT", help="The reason, for the history.")
 
 
 def read_zone(ctx: click.Context, param: click.Parameter, value: str | None) -> ZoneInfo | None:

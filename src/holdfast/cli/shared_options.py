@@ -10,7 +10,7 @@ import click
 from holdfast.app import App
 from holdfast.cli.options import MISSING, dsn_option, schema_option
 from holdfast.domain.duration import duration
-from holdfast.errors import InvalidConnectionString, InvalidInput
+from holdfast.errors import InvalidConnectionString, InvalidFilter, InvalidInput
 from holdfast.postgres.schema import Schema
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -40,8 +40,13 @@ def read_until(ctx: click.Context, param: click.Parameter, value: str | None) ->
     try:
         duration(value)
     except InvalidInput:
+        pass
+    else:
+        return value
+    try:
         return read_time(ctx, param, value)
-    return value
+    except click.BadParameter as error:
+        raise click.BadParameter(f"{error.message}, or a length from now such as 2h", ctx, param) from None
 
 
 @contextmanager
@@ -52,7 +57,7 @@ def opened(dsn: str | None, schema: Schema) -> Iterator[App]:
     app = App(dsn, schema=schema.name)
     try:
         yield app
-    except InvalidConnectionString:
+    except (InvalidConnectionString, InvalidFilter):
         raise
     except InvalidInput as error:
         raise click.UsageError(str(error), click.get_current_context()) from None

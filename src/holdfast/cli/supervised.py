@@ -1,21 +1,30 @@
 """The messages between a supervisor and its workers, over one socket per worker.
 
-A worker reports once that it has started, and with `--once` that it has nothing left to do. Without that
-report the supervisor takes the end of a worker as unwanted, whatever its exit code. It sends `DRAIN` and
-`HURRY`. When the supervisor ends, the socket closes, which also means `DRAIN`: a killed supervisor leaves no
-worker behind.
+A worker reports once that it has started, with `--once` that it has nothing left to do, and that an operator
+asked it to stop. Without these reports the supervisor takes the end of a worker as unwanted, whatever its
+exit code. It also reports that it cannot run the code it was given, and that it uses the private server of
+this directory. The supervisor sends `DRAIN` and `HURRY`. When it ends, the socket closes, which also means
+`DRAIN`: a killed supervisor leaves no worker behind.
 """
 
 import os
 import socket
 import threading
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+
+import click
+
+from holdfast.cli.app_loader import AppNotImported
+from holdfast.errors import InvalidConnectionString, InvalidInput
 
 VARIABLE = "HOLDFAST_SUPERVISOR_FD"
 
 STARTED = b"s"
 FINISHED = b"f"
+STOPPED = b"o"
+BROKEN = b"b"
+PRIVATE = b"p"
 DRAIN = b"d"
 HURRY = b"h"
 
@@ -55,3 +64,16 @@ class Supervised:
             on_order(order == HURRY)
             if not order:
                 return
+
+
+@contextmanager
+def telling_of_broken_code(supervised: Supervised | None) -> Iterator[None]:
+    """Says so if the block fails for a reason that a change of the code can mend."""
+    try:
+        yield
+    except InvalidConnectionString:
+        raise
+    except (AppNotImported, InvalidInput, click.UsageError):
+        if supervised is not None:
+            supervised.say(BROKEN)
+        raise

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 import click
 
-from holdfast.cli.table import terminal_width
+from holdfast.cli.terminal import terminal_width
 
 _REFRESH_SECONDS = 2.0
 

@@ -5,87 +5,58 @@ import logging
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from datetime import timedelta
 
 import click
 
-from holdfast.cli.app_loader import load_app
-from holdfast.cli.exit_codes import Exit
+from holdfast.cli.app_loader import load_app, project_directory
+from holdfast.cli.file_watcher import FileWatcher
 from holdfast.cli.log_setup import LogFormat, batched_logging, set_up_logging
 from holdfast.cli.one_worker import work
-from holdfast.cli.options import length
-from holdfast.cli.supervised import Supervised
+from holdfast.cli.options import WholeNumber, length
+from holdfast.cli.reloader import RELOAD_GRACE, Reloader
+from holdfast.cli.service_notifier import ServiceNotifier
+from holdfast.cli.supervised import Supervised, telling_of_broken_code
 from holdfast.cli.supervisor import Supervisor
 from holdfast.cli.worker_arguments import WorkerArguments
+from holdfast.cli.worker_metrics import MetricsAddress, told_at
+from holdfast.cli.worker_options import (
+    app_option,
+    log_level_option,
+    queues_option,
+    read_lease,
+    read_queues,
+)
 from holdfast.domain.duration import compact
-from holdfast.errors import InvalidInput
+from holdfast.metrics.fleet import Fleet
 from holdfast.settings import VARIABLE
 from holdfast.worker.options import WorkerOptions
 from holdfast.worker.processes.cores import cores
-from holdfast.worker.queue_choice import SLOTS
 
 _STANDARD = WorkerOptions()
-_LEVELS = ("debug", "info", "warning", "error")
-_SHORTEST_LEASE = timedelta(seconds=1)
-
-
-def _queues(ctx: click.Context, param: click.Parameter, value: str | None) -> Mapping[str, int | None] | None:
-    """`mail=20,default` as a mapping; None for a queue without a number, where one may be left out."""
-    if value is None:
-        return None
-    queues: dict[str, int | None] = {}
-    for part in value.split(","):
-        name, equals, slots = (piece.strip() for piece in part.partition("="))
-        is_left_out = not equals and param.name == "queues"
-        if not is_left_out and not (slots.isascii() and slots.isdigit()):
-            raise click.BadParameter(
-                f"{part.strip()!r}: give a whole number of jobs at once, such as mail=20", ctx, param
-            )
-        if name in queues:
-            raise click.BadParameter(f"queue {name!r} is named twice", ctx, param)
-        queues[name] = int(slots) if equals else None
-    try:
-        WorkerOptions(queues={name: 1 if number is None else number for name, number in queues.items()})
-    except InvalidInput as error:
-        raise click.BadParameter(str(error), ctx, param) from None
-    return queues
-
-
-def _lease(ctx: click.Context, param: click.Parameter, value: str) -> timedelta:
-    read = length(ctx, param, value)
-    if read < _SHORTEST_LEASE:
-        raise click.BadParameter(f"{value!r} is too short: give at least 1s", ctx, param)
-    return read
+_PROGRAM = (sys.executable, "-m", "holdfast.cli", "worker")
 
 
 @click.command()
-@click.option(
-    "-A", "--app", "reference", required=True, metavar="MODULE:ATTRIBUTE", help="Which App: shop.jobs:app."
-)
-@click.option(
-    "-q",
-    "--queues",
-    callback=_queues,
-    metavar="NAME[=N],…",
-    help=f"Which queues, and how many jobs of each run at once in a process (--slots, else {SLOTS}): "
-    "mail=20,default.  [default: the queues of the app's jobs]",
-)
+@app_option
+@queues_option
 @click.option(
     "--slots",
-    callback=_queues,
+    callback=read_queues,
     metavar="NAME=N,…",
     help="How many jobs of a queue run at once in a process, without choosing queues: pdf=2.",
 )
 @click.option(
     "--processes",
-    type=click.IntRange(1, 1000),
+    type=WholeNumber(1, 1000),
     default=1,
     show_default=True,
     help="How many worker processes.",
 )
 @click.option(
     "--children",
-    type=click.IntRange(1, 1000),
+    type=WholeNumber(1, 1000),
     metavar="N",
     help='How many child processes run at once for jobs with isolate="process", in each process.  '
     "[default: the cores of this machine, divided among the processes]",
@@ -100,13 +71,27 @@ def _lease(ctx: click.Context, param: click.Parameter, value: str) -> timedelta:
 )
 @click.option(
     "--lease",
-    callback=_lease,
+    callback=read_lease,
     default=compact(_STANDARD.beats.lease),
     metavar="DURATION",
     show_default=True,
     help="After how long without a heartbeat other workers take over this worker's jobs.",
 )
+@click.option(
+    "--metrics-port",
+    type=WholeNumber(0, 65535),
+    metavar="PORT",
+    help="Serve /metrics for Prometheus, and the probes /healthz and /readyz, for all processes.",
+)
+@click.option(
+    "--metrics-host",
+    default="127.0.0.1",
+    metavar="ADDRESS",
+    show_default=True,
+    help="Where to serve them: 0.0.0.0 for every address of this machine.",
+)
 @click.option("--once", is_flag=True, help="Stop as soon as there is nothing to do.")
+@click.option("--reload", is_flag=True, help="Start again when a Python file of the project changes.")
 @click.option(
     "--log-format",
     type=click.Choice(("text", "json")),
@@ -114,13 +99,7 @@ def _lease(ctx: click.Context, param: click.Parameter, value: str) -> timedelta:
     show_default=True,
     help="The format of log lines.",
 )
-@click.option(
-    "--log-level",
-    type=click.Choice(_LEVELS),
-    default="info",
-    show_default=True,
-    help="The lowest level that is logged.",
-)
+@log_level_option
 @click.option("--dsn", metavar="DSN", help=f"Which database, for an App() that names none: sets {VARIABLE}.")
 @click.pass_context
 def worker(
@@ -133,7 +112,10 @@ def worker(
     children: int | None,
     grace: timedelta,
     lease: timedelta,
+    metrics_port: int | None,
+    metrics_host: str,
     once: bool,
+    reload: bool,
     log_format: LogFormat,
     log_level: str,
     dsn: str | None,
@@ -142,63 +124,72 @@ def worker(
 
     The first signal lets running jobs end, the second gives them back at once.
     """
-    supervised = Supervised.from_environment()
+    supervised, notifier = Supervised.from_environment(), ServiceNotifier.from_environment()
     if dsn is not None:
         os.environ[VARIABLE] = dsn
     is_logging_asked_for = _is_given(ctx, "log_format") or _is_given(ctx, "log_level")
     if children is None:
         children = max(1, cores() // processes)
+    if reload and not _is_given(ctx, "grace"):
+        grace = RELOAD_GRACE
     arguments = WorkerArguments(
         queues=queues, slots=slots, grace=grace, lease=lease, once=once, children=children
     )
+    if reload and (processes > 1 or once):
+        raise click.UsageError("--reload is for one process that runs on: leave --processes and --once out")
+    metrics_at = _metrics_at(ctx, metrics_host, metrics_port)
+    logged = ["--log-format", log_format, "--log-level", log_level] if is_logging_asked_for else []
+    command = [*_PROGRAM, "-A", reference, *arguments.as_options(), *logged]
     if processes > 1:
         set_up_logging(log_format, log_level)
-        logged = ["--log-format", log_format, "--log-level", log_level] if is_logging_asked_for else []
-        return _supervise([*_command(reference, arguments), *logged], processes)
+        return _supervise(command, processes, metrics_at, lease, notifier)
+    if reload:
+        return _reload([*command, *(metrics_at.as_options() if metrics_at else ())], reference, grace)
     if is_logging_asked_for:
         set_up_logging(log_format, log_level)  # for what is said while the app is imported
-    app = load_app(reference)
-    if dsn is not None and app._connections.given is not None:  # noqa: SLF001  # its face
-        raise click.UsageError(f"--dsn is for an App() that names no database, but {reference} names its own")
-    if is_logging_asked_for or not logging.root.handlers:
-        set_up_logging(log_format, log_level)
-    try:
+    with telling_of_broken_code(supervised):
+        app = load_app(reference)
+        if dsn is not None and app._connections.given is not None:  # noqa: SLF001  # its face
+            raise click.UsageError(
+                f"--dsn is for an App() that names no database, but {reference} names its own"
+            )
+        if is_logging_asked_for or not logging.root.handlers:
+            set_up_logging(log_format, log_level)
         with batched_logging():
-            work(app, arguments, supervised)
-    except BaseExceptionGroup as group:
-        raise _only(group) from None
-    return Exit.OK
+            return work(app, arguments, supervised, metrics_at, notifier)
 
 
 def _is_given(ctx: click.Context, name: str) -> bool:
     return ctx.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT
 
 
-def _supervise(command: Sequence[str], processes: int) -> int:
+def _metrics_at(ctx: click.Context, host: str, port: int | None) -> MetricsAddress | None:
+    if port is None and _is_given(ctx, "metrics_host"):
+        raise click.UsageError("--metrics-host says where to serve metrics: give --metrics-port too")
+    return None if port is None else MetricsAddress(host, port)
+
+
+def _supervise(
+    command: Sequence[str],
+    processes: int,
+    metrics_at: MetricsAddress | None,
+    lease: timedelta,
+    notifier: ServiceNotifier,
+) -> int:
+    fleet = Fleet(lease)
+    is_asked = metrics_at is not None or notifier.is_watched
+
     async def supervise() -> int:
-        return await Supervisor(command, processes).run()
+        return await Supervisor(command, processes, fleet if is_asked else None, notifier).run()
 
-    return asyncio.run(supervise())
-
-
-def _command(reference: str, arguments: WorkerArguments) -> list[str]:
-    """For one process. Without the DSN, which may hold a password and goes by the environment: every user
-    of the machine can read a command.
-    """
-    command = [sys.executable, "-m", "holdfast.cli", "worker", "-A", reference]
-    if arguments.queues:
-        asked = arguments.queues.items()
-        command += ["-q", ",".join(name if slots is None else f"{name}={slots}" for name, slots in asked)]
-    if arguments.slots:
-        command += ["--slots", ",".join(f"{name}={slots}" for name, slots in arguments.slots.items())]
-    command += ["--grace", compact(arguments.grace), "--lease", compact(arguments.lease)]
-    if arguments.children is not None:
-        command += ["--children", str(arguments.children)]
-    return [*command, "--once"] if arguments.once else command
+    notifier.watch(lambda: fleet.health().is_ok)
+    with told_at(metrics_at, fleet) if metrics_at is not None else nullcontext():
+        return asyncio.run(supervise())
 
 
-def _only(error: BaseException) -> BaseException:
-    """The one error that services, nested in groups, have ended with."""
-    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
-        error = error.exceptions[0]
-    return error
+def _reload(command: Sequence[str], reference: str, grace: timedelta) -> int:
+    async def reload() -> int:
+        watcher = FileWatcher([project_directory(reference)])
+        return await Reloader(lambda _: command, watcher, grace=grace).run()
+
+    return asyncio.run(reload())

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from holdfast.app import App
+from holdfast.domain.duration import compact
 from holdfast.worker.lease_keeper import Beats
 from holdfast.worker.options import WorkerOptions
 from holdfast.worker.queue_choice import slots_for
@@ -36,3 +37,18 @@ class WorkerArguments:
             leader_lease=min(standard.leader_lease, self.lease),
             children=self.children,
         )
+
+    def as_options(self) -> list[str]:
+        """For the command of a process. Without the DSN, which may hold a password and goes by the
+        environment: every user of the machine can read a command.
+        """
+        options: list[str] = []
+        if self.queues:
+            asked = self.queues.items()
+            options += ["-q", ",".join(name if slots is None else f"{name}={slots}" for name, slots in asked)]
+        if self.slots:
+            options += ["--slots", ",".join(f"{name}={slots}" for name, slots in self.slots.items())]
+        options += ["--grace", compact(self.grace), "--lease", compact(self.lease)]
+        if self.children is not None:
+            options += ["--children", str(self.children)]
+        return [*options, "--once"] if self.once else options

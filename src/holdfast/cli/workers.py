@@ -1,48 +1,58 @@
-"""`holdfast workers`: which worker processes there are, whether they live, and what they run."""
+"""`holdfast workers`: which worker processes there are, whether they live, what they run, and what operators
+ask of them.
+"""
 
 from collections.abc import Iterator
 
 import click
 
+from holdfast.app import App
 from holdfast.cli.formats import as_json as told_as_json
 from holdfast.cli.formats import distance, length, moment
+from holdfast.cli.listing import Listed, listing
+from holdfast.cli.options import WholeNumber
 from holdfast.cli.shared_options import json_option, opened, where
-from holdfast.cli.table import print_table
-from holdfast.cli.watching import rounds, watch_option
-from holdfast.insights.workers import RunningJob, WorkerRecord
+from holdfast.cli.state_look import Cell, marked
+from holdfast.cli.table import Columns, print_facts, print_table
+from holdfast.cli.worker_requests import quiet, resume, slots, stop
+from holdfast.insights.workers import RunningJob, WorkerRecord, WorkerRequest
 from holdfast.postgres.schema import Schema
 
-HEADS = ("ID", "STATE", "HOST", "PID", "VERSION", "SLOTS", "BEAT", "QUEUES", "KINDS", "RUNS")
+COLUMNS = Columns(
+    ("ID", "STATE", "HOST", "PID", "VERSION", "SLOTS", "BEAT", "QUEUES", "KINDS", "RUNS"),
+    flexible=("RUNS", "QUEUES", "HOST"),
+    spare=("VERSION", "KINDS", "PID"),
+)
 JOB_HEADS = ("JOB", "KIND", "TRY", "FOR", "")
-_MARKS = {"live": "●", "silent": "◌", "lost": "✕"}
+_WANTED = {"quiet": "be quiet", "stop": "stop", "hurry": "stop now"}
 
 
 @click.group()
 def workers() -> None:
-    """Show which workers there are, whether they live, and what they run."""
+    """Show which workers there are, whether they live, and what they run; make them quiet, stop them, change
+    their slots.
+    """
+
+
+for _command in (quiet, resume, stop, slots):
+    workers.add_command(_command)
 
 
 @workers.command("list")
-@watch_option
-@where
-@json_option
-def list_(*, watch: bool, dsn: str | None, schema: Schema, as_json: bool) -> None:
+@listing(limit=None)
+def list_(app: App) -> Listed:
     """List workers, oldest first, with those that were lost lately."""
-    with opened(dsn, schema) as app:
-        for make_room in rounds(watch=watch):
-            found = app.workers.list_sync()
-            make_room()
-            if as_json:
-                click.echo(told_as_json(found))
-            elif found:
-                rows = [_row(worker) for worker in found]
-                print_table(HEADS, rows, flexible=("HOST", "QUEUES", "RUNS"))
-            else:
-                click.echo("no worker is running: start one with: holdfast worker -A …")
+    found = app.workers.list_sync()
+    return Listed(
+        COLUMNS,
+        [_row(worker) for worker in found],
+        items=found,
+        empty="no worker is running: start one with: holdfast worker -A …",
+    )
 
 
 @workers.command()
-@click.argument("worker", type=click.IntRange(1), metavar="ID")
+@click.argument("worker", type=WholeNumber(1), metavar="ID")
 @where
 @json_option
 def show(worker: int, *, dsn: str | None, schema: Schema, as_json: bool) -> None:
@@ -52,9 +62,7 @@ def show(worker: int, *, dsn: str | None, schema: Schema, as_json: bool) -> None
     if as_json:
         click.echo(told_as_json(found))
         return
-    click.echo(f"{click.style(f'worker {found.id}', bold=True)}  {_state(found)}")
-    for what, words in _facts(found):
-        click.echo(f"  {what:<9}{words}")
+    print_facts((f"worker {found.id}", state_of(found)), _facts(found))
     if found.running:
         click.echo("")
         print_table(JOB_HEADS, [_job_row(job, found) for job in found.running], flexible=("KIND",))
@@ -65,7 +73,7 @@ def show(worker: int, *, dsn: str | None, schema: Schema, as_json: bool) -> None
 def _row(worker: WorkerRecord) -> tuple[str, ...]:
     return (
         str(worker.id),
-        _state(worker),
+        state_of(worker),
         worker.host,
         str(worker.pid),
         worker.version,
@@ -77,8 +85,13 @@ def _row(worker: WorkerRecord) -> tuple[str, ...]:
     )
 
 
-def _state(worker: WorkerRecord) -> str:
-    return f"{_MARKS[worker.state]} {worker.state}" + (", leads" if worker.is_leader else "")
+def state_of(worker: WorkerRecord) -> Cell:
+    more = ""
+    if worker.activity not in (None, "working"):
+        more = f", {worker.activity}"
+    elif worker.request is not None and worker.state != "lost":
+        more = f", asked to {_WANTED[worker.request.activity]}"
+    return marked(worker.state, f"{more}, leads" if worker.is_leader else more)
 
 
 def _runs(worker: WorkerRecord) -> str:
@@ -95,9 +108,30 @@ def _facts(worker: WorkerRecord) -> Iterator[tuple[str, str]]:
     began = distance(worker.started_at, worker.now)
     yield "started", f"{moment(worker.started_at)} UTC, {began}"
     yield "beat", _beat(worker)
-    yield "slots", f"{worker.used} of {worker.slots} are used"
+    if worker.request is not None:
+        yield "asked", _request(worker.request, worker)
+    yield "slots", f"{worker.used} of {worker.slots} are used{_by_queue(worker)}"
     yield "queues", ", ".join(worker.queues)
     yield "kinds", ", ".join(worker.kinds)
+
+
+def _request(request: WorkerRequest, worker: WorkerRecord) -> str:
+    by = "" if request.by is None else f" by {request.by}"
+    why = "" if request.reason is None else f": {request.reason}"
+    grace = "" if request.grace is None else f" within {length(request.grace) or '0s'}"
+    return f"to {_WANTED[request.activity]}{grace}, {distance(request.asked_at, worker.now)}{by}{why}"
+
+
+def _by_queue(worker: WorkerRecord) -> str:
+    """Of several queues, and of one whose number is to change."""
+    pending = {queue: n for queue, n in worker.asked_slots.items() if worker.queue_slots.get(queue) != n}
+    if len(worker.queue_slots) < 2 and not pending:  # noqa: PLR2004  # one queue has them all
+        return ""
+    shown = [
+        f"{queue} {n}" + (f" (asked: {pending[queue]})" if queue in pending else "")
+        for queue, n in worker.queue_slots.items()
+    ]
+    return f": {', '.join(shown)}"
 
 
 def _beat(worker: WorkerRecord) -> str:

@@ -57,7 +57,7 @@ class Audit:
         """A page of what operators did, newest first: all, or what one of them did, or one action. "move"
         finds "move to bulk" too. `after`: the `next` of the page before.
         """
-        return await self._holder.hold(
+        return await self._holder.look(
             audit_page(self._schema, by=by, action=action, after=after, limit=limit), conn
         )
 
@@ -70,7 +70,7 @@ class Audit:
         limit: int = 50,
         conn: object = None,
     ) -> AuditPage:
-        return self._holder.hold_sync(
+        return self._holder.look_sync(
             audit_page(self._schema, by=by, action=action, after=after, limit=limit), conn
         )
 

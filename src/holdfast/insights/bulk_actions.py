@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any, Literal, get_args
 
 from holdfast.domain.duration import duration
-from holdfast.domain.job import check_name, check_priority
+from holdfast.domain.job import check_name, check_priority, is_whole
 from holdfast.domain.job_filter import JobFilter
 from holdfast.domain.outcome import ON_REQUEST
 from holdfast.domain.retention import Retention
@@ -24,8 +24,8 @@ ACTIONS: tuple[ActionName, ...] = get_args(ActionName)
 Answers = dict[int, str]
 Verb = Callable[[Schema, Sequence[int]], Conversation[Answers]]
 
-_ACTIVE: frozenset[JobState] = frozenset({"ready", "scheduled", "waiting", "running", "lost"})
-_IN_LINE: frozenset[JobState] = frozenset({"ready", "scheduled"})
+_ACTIVE: frozenset[JobState] = frozenset({"gated", "ready", "scheduled", "waiting", "running", "lost"})
+_IN_LINE: frozenset[JobState] = frozenset({"gated", "ready", "scheduled"})
 _ELIGIBLE: dict[ActionName, frozenset[JobState]] = {
     "cancel": _ACTIVE,
     "retry": frozenset({"failed"}),
@@ -35,14 +35,31 @@ _ELIGIBLE: dict[ActionName, frozenset[JobState]] = {
     "move": _IN_LINE,
     "delete": _IN_LINE | FINAL_STATES,
 }
+_RULES: dict[ActionName, str] = {
+    "cancel": "only jobs that have not ended can be cancelled",
+    "retry": "only failed jobs can be retried",
+    "resume": "only failed jobs can be resumed",
+    "reprioritise": "only jobs that have not ended can be reprioritised",
+    "reschedule": "only ready, gated and scheduled jobs can be rescheduled",
+    "move": "only ready, gated and scheduled jobs can be moved",
+    "delete": "only jobs that have ended, or are ready, gated or scheduled, can be deleted",
+}
+
+
+def can_concern(action: ActionName, state: JobState) -> bool:
+    """Whether the action does anything with a job in this state."""
+    return state in _ELIGIBLE[action]
 
 
 @dataclass(frozen=True, slots=True)
 class BulkAction:
-    """An action with its parameters, checked. `when` is a moment in ISO 8601 or a length of time."""
+    """An action with its parameters, checked. `when` is a moment in ISO 8601 or a length of time. `limit`:
+    how many jobs it looks at, at most.
+    """
 
     name: ActionName
     parameters: Mapping[str, Any]
+    limit: int | None = None
 
     @classmethod
     def of(cls, name: object, parameters: Mapping[str, Any]) -> "BulkAction":
@@ -50,16 +67,27 @@ class BulkAction:
         found = next((each for each in ACTIONS if each == name), None)
         if found is None:
             raise InvalidInput(f"action is {name!r}: give {', '.join(ACTIONS)}")
+        given = dict(parameters)
+        limit = _limit(given.pop("limit", None))
         wanted = {"reprioritise": {"priority"}, "reschedule": {"when"}, "move": {"queue"}}.get(found, set())
-        if set(parameters) != wanted:
+        if set(given) != wanted:
             takes = " and ".join(sorted(wanted)) or "no parameters"
-            raise InvalidInput(f"{found} takes {takes}, not {', '.join(sorted(parameters)) or 'none'}")
-        action = cls(found, {key: _plain(value) for key, value in parameters.items()})
+            raise InvalidInput(f"{found} takes {takes}, not {', '.join(sorted(given)) or 'none'}")
+        action = cls(found, {key: _plain(value) for key, value in given.items()}, limit)
         action._check()
         return action
 
+    def stored(self) -> dict[str, Any]:
+        """As `of` reads it."""
+        return {**self.parameters, **({} if self.limit is None else {"limit": self.limit})}
+
     def can_concern(self, state: JobState) -> bool:
-        return state in _ELIGIBLE[self.name]
+        return can_concern(self.name, state)
+
+    @property
+    def rule(self) -> str:
+        """Why it skips a job, for people."""
+        return _RULES[self.name]
 
     def verb(self, job_filter: JobFilter, retention: Retention, reason: str | None) -> Verb:
         """What is done with the jobs of a batch."""
@@ -110,6 +138,14 @@ def read_when(when: object) -> dict[str, Any]:
         if moment is not None:
             return {"run_at": moment, "delay": None}
     return {"run_at": None, "delay": duration(when, name="when")}
+
+
+def _limit(limit: Any) -> int | None:
+    if limit is None:
+        return None
+    if not is_whole(limit) or limit < 1:
+        raise InvalidInput(f"limit is {limit!r}: give a whole number from 1 on, or None for all")
+    return int(limit)
 
 
 def _plain(value: object) -> Any:

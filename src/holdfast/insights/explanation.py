@@ -2,66 +2,44 @@
 reason, one sentence, and what to do. The first reason that holds a job back is told, not all of them.
 """
 
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from difflib import get_close_matches
-from typing import Literal, assert_never
+from typing import assert_never
 
 from holdfast.domain.duration import compact
 from holdfast.domain.states import FinalState
-from holdfast.insights.job_records import JobSummary
+from holdfast.errors import SchemaOutdated
+from holdfast.insights.job_records import Explanation, JobSummary
 from holdfast.storage.explaining import AHEAD_CAP, Circumstances
-
-Reason = Literal[
-    "unknown_id",
-    "queue_paused",
-    "no_worker",
-    "queue_unserved",
-    "kind_unknown",
-    "no_worker_for_both",
-    "set_aside",
-    "slots_busy",
-    "next_in_line",
-    "deadline_passed",
-    "scheduled",
-    "retry",
-    "does_not_fit",
-    "no_leader",
-    "waits_for_event",
-    "waits_for_child",
-    "running",
-    "cancelling",
-    "worker_lost",
-    "ended",
-    "lost",
-]
-
-
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """`reason` is for programs. `sentence` says why, `advice` what to do about it; empty if there is nothing
-    to do.
-    """
-
-    job: int
-    reason: Reason
-    sentence: str
-    advice: str
-
-    def __str__(self) -> str:
-        return f"{self.sentence} {self.advice}".strip()
 
 
 def explain(job: JobSummary, around: Circumstances, *, is_flow: bool) -> Explanation:
+    is_waiting = job.state in ("ready", "scheduled", "gated")
+    if is_waiting and around.superseded_by is not None and not is_flow:
+        return Explanation(
+            job.id,
+            "superseded",
+            f"Job {around.superseded_by} took over its unique key with newer arguments: this one is "
+            "cancelled when a worker takes it.",
+            "",
+        )
+    return _by_state(job, around, is_flow=is_flow)
+
+
+def _by_state(  # noqa: PLR0911  # a return for each state
+    job: JobSummary, around: Circumstances, *, is_flow: bool
+) -> Explanation:
     match job.state:
         case "ready":
             return _ready(job, around)
+        case "gated":
+            return _gated(job, around)
         case "scheduled":
             return _scheduled(job, around)
         case "waiting":
             return _waiting(job, around)
         case "running":
-            return _running(job, around)
+            return _running(job, around, is_flow=is_flow)
         case "succeeded" | "failed" | "cancelled" | "expired":
             return _ended(job, job.state, around, is_flow=is_flow)
         case "lost":
@@ -81,6 +59,19 @@ def unknown_id(job: int) -> Explanation:
         "unknown_id",
         f"There is no job {job}.",
         "The transaction that enqueued it was rolled back or is still open, or the job ended and was pruned.",
+    )
+
+
+def schema_behind(job: int, error: SchemaOutdated) -> Explanation:
+    """Raises the error again if there is no schema at all: then there is no job either."""
+    if not error.found:
+        raise error
+    return Explanation(
+        job,
+        "schema_behind",
+        f"The database's schema is at version {error.found}, and this release needs {error.needed}: its "
+        "workers do not start.",
+        "Bring the schema up to date with: holdfast migrate",
     )
 
 
@@ -122,6 +113,19 @@ def _ready(job: JobSummary, around: Circumstances) -> Explanation:  # a return f
     )
 
 
+def _gated(job: JobSummary, around: Circumstances) -> Explanation:
+    ready = _ready(job, around)
+    if ready.reason not in ("next_in_line", "slots_busy"):
+        return ready
+    key = f', key "{job.limit_key}"' if job.limit_key else ""
+    return Explanation(
+        job.id,
+        "limit_reached",
+        f'It waits for a permit of the limit "{job.limit}"{key}.',
+        "It begins when a job that holds one has ended." if around.is_led else _NO_LEADER,
+    )
+
+
 _NO_LEADER = "No worker leads, which a leader would do: start a worker that may lead."
 
 
@@ -129,6 +133,15 @@ def _unserved(job: JobSummary, around: Circumstances) -> Explanation:
     if around.workers == 0:
         return Explanation(
             job.id, "no_worker", "No worker is running.", "Start one with: holdfast worker -A …"
+        )
+    if around.quiet_workers:
+        return _quiet(job, around)
+    if stopping := around.stopping_workers:
+        return Explanation(
+            job.id,
+            "workers_stopping",
+            f"Only {_named(stopping)} could run it, and {_have(stopping)} been asked to stop.",
+            "Start another one with: holdfast worker -A …",
         )
     if not around.is_queue_served:
         return Explanation(
@@ -150,6 +163,28 @@ def _unserved(job: JobSummary, around: Circumstances) -> Explanation:
         f'Live workers serve the queue "{job.queue}", but none of them knows the kind "{job.kind}".',
         "Let a worker that knows the kind serve the queue, or move the job to a queue that it serves.",
     )
+
+
+def _quiet(job: JobSummary, around: Circumstances) -> Explanation:
+    quiet = around.quiet_workers
+    since = "" if around.quiet_at is None else f" for {_rounded(around.now - around.quiet_at)}"
+    who = "" if around.quiet_by is None else f", as {around.quiet_by} asked"
+    why = "" if around.quiet_reason is None else f' ("{around.quiet_reason}")'
+    return Explanation(
+        job.id,
+        "workers_quiet",
+        f"Only {_named(quiet)} could run it, and {_have(quiet)} been quiet{since}{who}{why}.",
+        f"Go on with: holdfast workers resume {' '.join(map(str, quiet))}",
+    )
+
+
+def _named(workers: list[int]) -> str:
+    listed = ", ".join(map(str, workers))
+    return f"worker {listed}" if len(workers) == 1 else f"the workers {listed}"
+
+
+def _have(workers: list[int]) -> str:
+    return "it has" if len(workers) == 1 else "they have"
 
 
 def _busy(job: JobSummary, around: Circumstances) -> Explanation:
@@ -186,7 +221,22 @@ def _scheduled(job: JobSummary, around: Circumstances) -> Explanation:
             f"Attempt {job.attempt} of {job.max_attempts} ended with {job.error}. It is tried again {when}.",
             "",
         )
+    if around.debounced_since is not None and job.started_at is None:
+        return _debounced(job, around, when)
     return Explanation(job.id, "scheduled", f"It is to run {when}.", "")
+
+
+def _debounced(job: JobSummary, around: Circumstances, when: str) -> Explanation:
+    assert around.debounced_since is not None  # noqa: S101  # its caller has looked
+    until = around.debounced_until
+    latest = "" if until is None else f", but to {_exact(until)} at the latest ({_in(until, around)})"
+    return Explanation(
+        job.id,
+        "debounced",
+        f"It is debounced, for the first time {_ago(around.debounced_since, around)}, and is to run {when}. "
+        f"Another enqueue with its unique key puts it off{latest}.",
+        f"Run it now with: holdfast jobs reschedule {job.id} 0s",
+    )
 
 
 def _waiting(job: JobSummary, around: Circumstances) -> Explanation:
@@ -208,7 +258,7 @@ def _waiting(job: JobSummary, around: Circumstances) -> Explanation:
     )
 
 
-def _running(job: JobSummary, around: Circumstances) -> Explanation:
+def _running(job: JobSummary, around: Circumstances, *, is_flow: bool) -> Explanation:
     where = (
         f"worker {job.worker}"
         if around.host is None
@@ -230,33 +280,49 @@ def _running(job: JobSummary, around: Circumstances) -> Explanation:
             f"It was asked to stop {_ago(job.cancel_requested_at, around)}, and still runs on {where}.",
             "A coroutine stops at its next await; a plain function has to ask ctx.is_cancelled.",
         )
-    return Explanation(job.id, "running", f"It runs{began} on {where}, attempt {job.attempt}.", "")
+    newer = (
+        f" Job {around.superseded_by} has taken over its unique key, so it is not tried again should it fail."
+        if around.superseded_by is not None and not is_flow
+        else ""
+    )
+    return Explanation(job.id, "running", f"It runs{began} on {where}, attempt {job.attempt}.{newer}", "")
 
 
 def _ended(job: JobSummary, state: FinalState, around: Circumstances, *, is_flow: bool) -> Explanation:
     when = "" if job.finished_at is None else f" {_ago(job.finished_at, around)}"
-    error = "" if job.error is None else f": {job.error}"
+    error = "." if job.error is None else f": {job.error}"
+    error += "" if error.endswith((".", "…")) else "."
     rerun = f"Run it again, as a new job, with: holdfast jobs rerun {job.id}"
     match state:
         case "succeeded":
             sentence, advice = f"It succeeded{when}.", ""
         case "failed" if around.key_holder is not None:
-            sentence = f"It failed{when}{error}."
+            sentence = f"It failed{when}{error}"
             advice = (
                 f"Job {around.key_holder} holds its unique key now, so it cannot be retried before that ends."
             )
+        case "failed" if job.error is not None and job.error.code == "flow_diverged":
+            sentence = f"It failed{when}{error}"
+            advice = (
+                "Correct its code, or go back to the code of before: with the same code it fails again. "
+                f"Then let it go on with: holdfast flows resume {job.id}"
+            )
         case "failed" if is_flow:
-            sentence = f"It failed{when}{error}."
+            sentence = f"It failed{when}{error}"
             advice = f"Let it go on behind the steps that are done, with: holdfast flows resume {job.id}"
         case "failed":
-            sentence = f"It failed{when}{error}."
+            sentence = f"It failed{when}{error}"
             advice = f"Run it again with: holdfast jobs retry {job.id}"
         case "cancelled":
-            sentence, advice = f"It was cancelled{when}{error}.", rerun
+            sentence, advice = f"It was cancelled{when}{error}", rerun
         case "expired":
-            sentence, advice = f"It expired{when}{error}.", rerun
+            sentence, advice = f"It expired{when}{error}", rerun
         case _:
             assert_never(state)
+    if around.key_until is not None:
+        sentence += (
+            f" It keeps its unique key until {_exact(around.key_until)}, {_in(around.key_until, around)}."
+        )
     return Explanation(job.id, "ended", sentence, advice)
 
 

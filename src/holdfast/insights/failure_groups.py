@@ -1,6 +1,6 @@
-"""Reads groups of failures: a page of them, one in full. Acts on a batch of the dead letters of one."""
+"""Reads groups of failures: a page of them, one in full."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import get_args
 
@@ -8,7 +8,7 @@ from holdfast.domain.failure import recorded_error
 from holdfast.domain.fingerprint import pattern_of
 from holdfast.domain.job import check_limit, check_name, check_text
 from holdfast.domain.job_filter import JobFilter
-from holdfast.domain.redaction import Redaction
+from holdfast.domain.redaction import Redactions
 from holdfast.domain.traceback_frames import frames_of
 from holdfast.errors import FailureNotFound, InvalidInput
 from holdfast.insights.failure_records import DeadLetters, FailureDetail, FailureGroup, FailurePage
@@ -97,7 +97,7 @@ def _frequent(  # noqa: PLR0917  # as they come
 
 
 def show_group(
-    schema: Schema, fingerprint: str, declared: Mapping[str, Redaction], *, now: datetime | None = None
+    schema: Schema, fingerprint: str, declared: Redactions, *, now: datetime | None = None
 ) -> Conversation[FailureDetail]:
     """`declared` is what the caller's own code knows to be secret, beside what workers have stored."""
     row = yield from _found(schema, fingerprint, now)
@@ -122,22 +122,12 @@ def count(schema: Schema, fingerprint: str) -> Conversation[DeadLetters]:
     return DeadLetters(min(found, DEAD_CAP), has_more=found > DEAD_CAP)
 
 
-def act_on_batch(
-    schema: Schema,
-    fingerprint: str,
-    *,
-    after: int,
-    limit: int,
-    act: Callable[[Sequence[int], str], Conversation[dict[int, str]]],
-) -> Conversation[dict[int, str]]:
-    """Lock the next dead letters and act on them, in one transaction. `act` gets their ids, and what they are
-    a part of. Raises FailureNotFound if the first batch finds neither dead letters nor their group.
-    """
-    _check(fingerprint)
-    jobs = yield from ask(stored.dead_of_group(schema, fingerprint, after=after, limit=limit))
-    if not jobs and not after:
+def dead_letters_of(schema: Schema, fingerprint: str) -> Conversation[DeadLetters]:
+    """Raises FailureNotFound if there are neither dead letters nor their group."""
+    dead = yield from count(schema, fingerprint)
+    if not dead.count:
         yield from _found(schema, fingerprint, None)
-    return (yield from act(jobs, f"failure {fingerprint}")) if jobs else {}
+    return dead
 
 
 def read_group(row: FailureRow) -> FailureGroup:

@@ -2,38 +2,42 @@
 blocking with `_sync`. With `conn` it is part of your transaction.
 """
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable
 from datetime import timedelta
-from functools import partial
 
 from holdfast.domain.duration import duration
-from holdfast.domain.job import is_whole
-from holdfast.domain.redaction import Redaction
-from holdfast.errors import InvalidInput
+from holdfast.domain.job_filter import JobFilter
+from holdfast.domain.redaction import Redactions
+from holdfast.domain.retention import Retention
 from holdfast.insights import failure_groups as groups
-from holdfast.insights import job_actions
+from holdfast.insights import operation_steps as operations
+from holdfast.insights.bulk_actions import ActionName, BulkAction
 from holdfast.insights.failure_records import DeadLetters, FailureDetail, FailurePage
-from holdfast.insights.job_actions import PYTHON
+from holdfast.insights.operation_steps import Operation
+from holdfast.insights.step_taker import Steps, take, take_blocking
 from holdfast.postgres.conversation import Conversation, Holder
 from holdfast.postgres.schema import Schema
+from holdfast.storage.audit import PYTHON
 from holdfast.storage.failures import Order
-
-_BATCH = 500
 
 Since = timedelta | str
 Answers = dict[str, int]
-Act = Callable[[Sequence[int], str], Conversation[dict[int, str]]]
+Progress = Callable[[Answers], None]
 
 
 class Failures:
     """Groups are counted by the leader, within seconds. Secrets are masked in what they show."""
 
     def __init__(
-        self, schema: Schema, holder: Holder, declared: Callable[[], Mapping[str, Redaction]]
+        self,
+        schema: Schema,
+        holder: Holder,
+        retention: Callable[[], Retention],
+        declared: Callable[[], Redactions],
     ) -> None:
         self._schema = schema
         self._holder = holder
+        self._retention = retention
         self._declared = declared
 
     async def list(
@@ -51,7 +55,7 @@ class Failures:
         with order="frequent" the one that failed most often. `kind` and `queue`: only what failed there.
         `after`: the `next` of the page before.
         """
-        return await self._holder.hold(self._list(kind, queue, since, order, after, limit), conn)
+        return await self._holder.look(self._list(kind, queue, since, order, after, limit), conn)
 
     def list_sync(
         self,
@@ -64,21 +68,21 @@ class Failures:
         limit: int = 50,
         conn: object = None,
     ) -> FailurePage:
-        return self._holder.hold_sync(self._list(kind, queue, since, order, after, limit), conn)
+        return self._holder.look_sync(self._list(kind, queue, since, order, after, limit), conn)
 
     async def show(self, fingerprint: str, *, conn: object = None) -> FailureDetail:
         """One group with its latest dead letters and a traceback. FailureNotFound if there is none."""
-        return await self._holder.hold(groups.show_group(self._schema, fingerprint, self._declared()), conn)
+        return await self._holder.look(groups.show_group(self._schema, fingerprint, self._declared()), conn)
 
     def show_sync(self, fingerprint: str, *, conn: object = None) -> FailureDetail:
-        return self._holder.hold_sync(groups.show_group(self._schema, fingerprint, self._declared()), conn)
+        return self._holder.look_sync(groups.show_group(self._schema, fingerprint, self._declared()), conn)
 
     async def count(self, fingerprint: str, *, conn: object = None) -> DeadLetters:
         """How many dead letters `retry` or `purge` would concern, without doing it."""
-        return await self._holder.hold(groups.count(self._schema, fingerprint), conn)
+        return await self._holder.look(groups.count(self._schema, fingerprint), conn)
 
     def count_sync(self, fingerprint: str, *, conn: object = None) -> DeadLetters:
-        return self._holder.hold_sync(groups.count(self._schema, fingerprint), conn)
+        return self._holder.look_sync(groups.count(self._schema, fingerprint), conn)
 
     async def retry(
         self,
@@ -87,13 +91,16 @@ class Failures:
         limit: int | None = None,
         reason: str | None = None,
         by: str = PYTHON,
+        on_progress: Progress | None = None,
         conn: object = None,
     ) -> Answers:
-        """Run the dead letters of a group from their start, up to `limit` of them, oldest first; in batches,
-        each with a transaction of its own unless you pass `conn`. Returns how many got which answer.
+        """Run the dead letters of a group from their start, up to `limit` of them, newest first. It is an
+        operation: done in batches, and if this process dies, the leader goes on with it. With `conn`, all of
+        it is part of your transaction. Returns how many got which answer; `on_progress` gets that after each
+        batch.
         """
-        acting = partial(job_actions.retry, self._schema, reason=reason, by=by)
-        return await self._act(fingerprint, lambda jobs, of: acting(jobs, of=of), limit, conn)
+        acting = self._acting("retry", fingerprint, limit, by, reason, on_progress)
+        return await take(self._holder, acting, conn)
 
     def retry_sync(
         self,
@@ -102,10 +109,11 @@ class Failures:
         limit: int | None = None,
         reason: str | None = None,
         by: str = PYTHON,
+        on_progress: Progress | None = None,
         conn: object = None,
     ) -> Answers:
-        acting = partial(job_actions.retry, self._schema, reason=reason, by=by)
-        return self._act_sync(fingerprint, lambda jobs, of: acting(jobs, of=of), limit, conn)
+        acting = self._acting("retry", fingerprint, limit, by, reason, on_progress)
+        return take_blocking(self._holder, acting, conn)
 
     async def purge(
         self,
@@ -114,11 +122,12 @@ class Failures:
         limit: int | None = None,
         reason: str | None = None,
         by: str = PYTHON,
+        on_progress: Progress | None = None,
         conn: object = None,
     ) -> Answers:
         """Delete the dead letters of a group with all that is known of them, as `retry` runs them again."""
-        acting = partial(job_actions.delete, self._schema, reason=reason, by=by)
-        return await self._act(fingerprint, lambda jobs, of: acting(jobs, of=of), limit, conn)
+        acting = self._acting("delete", fingerprint, limit, by, reason, on_progress)
+        return await take(self._holder, acting, conn)
 
     def purge_sync(
         self,
@@ -127,10 +136,11 @@ class Failures:
         limit: int | None = None,
         reason: str | None = None,
         by: str = PYTHON,
+        on_progress: Progress | None = None,
         conn: object = None,
     ) -> Answers:
-        acting = partial(job_actions.delete, self._schema, reason=reason, by=by)
-        return self._act_sync(fingerprint, lambda jobs, of: acting(jobs, of=of), limit, conn)
+        acting = self._acting("delete", fingerprint, limit, by, reason, on_progress)
+        return take_blocking(self._holder, acting, conn)
 
     def _list(  # noqa: PLR0917  # as they come
         self,
@@ -146,41 +156,37 @@ class Failures:
             self._schema, kind=kind, queue=queue, since=length, order=order, after=after, limit=limit
         )
 
-    async def _act(self, fingerprint: str, act: Act, limit: int | None, conn: object) -> Answers:
-        batches = _Batches(limit)
-        for after, size in batches:
-            batch = groups.act_on_batch(self._schema, fingerprint, after=after, limit=size, act=act)
-            batches.did(await self._holder.hold(batch, conn))
-        return dict(batches.counts)
+    def _acting(  # noqa: PLR0917  # as they come
+        self,
+        action: ActionName,
+        fingerprint: str,
+        limit: int | None,
+        by: str,
+        reason: str | None,
+        on_progress: Progress | None,
+    ) -> Steps[Answers]:
+        """As an operation: if this process dies, the leader goes on with it."""
+        chosen = BulkAction.of(action, {} if limit is None else {"limit": limit})
+        begun: Operation | None = yield self._begin(chosen, fingerprint, by, reason)
+        if begun is None:
+            return {}
 
-    def _act_sync(self, fingerprint: str, act: Act, limit: int | None, conn: object) -> Answers:
-        batches = _Batches(limit)
-        for after, size in batches:
-            batch = groups.act_on_batch(self._schema, fingerprint, after=after, limit=size, act=act)
-            batches.did(self._holder.hold_sync(batch, conn))
-        return dict(batches.counts)
+        def tell(operation: Operation) -> None:
+            if on_progress is not None:
+                on_progress(dict(operation.counts))
 
+        ended = yield from operations.finish(
+            self._schema, begun.id, retention=self._retention, on_progress=tell
+        )
+        tell(ended)
+        return dict(ended.counts)
 
-class _Batches:
-    """Which dead letters come next: those behind the last one, so that a job that fails again while the
-    others are retried is not retried a second time.
-    """
-
-    def __init__(self, limit: int | None) -> None:
-        if limit is not None and not (is_whole(limit) and limit > 0):
-            raise InvalidInput(f"limit is {limit!r}: give a whole number from 1 on, or None for all")
-        self.counts: Counter[str] = Counter()
-        self._left = limit
-        self._after = 0
-        self._is_over = False
-
-    def __iter__(self) -> Iterator[tuple[int, int]]:
-        while not self._is_over and self._left != 0:
-            yield self._after, _BATCH if self._left is None else min(_BATCH, self._left)
-
-    def did(self, answers: dict[int, str]) -> None:
-        self.counts.update(answers.values())
-        self._is_over = not answers
-        self._after = max(answers, default=self._after)
-        if self._left is not None:
-            self._left -= len(answers)
+    def _begin(
+        self, action: BulkAction, fingerprint: str, by: str, reason: str | None
+    ) -> Conversation[Operation | None]:
+        """None: the group has no dead letters."""
+        dead = yield from groups.dead_letters_of(self._schema, fingerprint)
+        if not dead.count:
+            return None
+        meant = JobFilter(failures=(fingerprint,))
+        return (yield from operations.begin(self._schema, action, meant, by=by, reason=reason))

@@ -2,36 +2,36 @@
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
 from holdfast.domain.backoff import from_json
-from holdfast.domain.job import NewJob, Policy, args_json, check_ids, check_text
-from holdfast.domain.job_filter import JobFilter
+from holdfast.domain.headers import headers_of, with_headers
+from holdfast.domain.job import NewJob, Policy, Target, args_json, check_ids, id_of, is_whole
+from holdfast.domain.limit_keys import uses_of
 from holdfast.domain.retention import Retention
 from holdfast.errors import InvalidInput, JobNotFound
-from holdfast.insights.job_list import list_page
+from holdfast.insights.job_list import find_job
 from holdfast.insights.kind_actions import check_arguments
 from holdfast.postgres.conversation import Conversation, ask
 from holdfast.postgres.schema import Schema
 from holdfast.storage import job_verbs, operators
-from holdfast.storage.audit import put_audit
-from holdfast.storage.job_lookup import job_detail
+from holdfast.storage.audit import check_signed, put_audit
+from holdfast.storage.job_limits import limits_of_job
 from holdfast.storage.jobs import enqueue
 from holdfast.storage.kinds import kinds
 from holdfast.worker.cancel_log import log_cancelled
 
 Answers = dict[int, str]
+Targets = Target | Sequence[Target]
 
-PYTHON = "python"
-"""Who acts, unless the caller says so."""
 _NAMED = 20
 
 
 def cancel(
-    schema: Schema, jobs: int | Sequence[int], *, retention: Retention, reason: str, by: str
+    schema: Schema, jobs: Targets, *, retention: Retention, reason: str, by: str
 ) -> Conversation[Answers]:
     ids = read_ids(jobs)
     ended = operators.cancel(
@@ -40,25 +40,20 @@ def cancel(
     return (yield from _audited(schema, "cancel", ids, ended, by=by, reason=reason))
 
 
-def retry(
-    schema: Schema, jobs: int | Sequence[int], *, reason: str | None, by: str, of: str | None = None
-) -> Conversation[Answers]:
-    """`of`: what these jobs are a part of, such as a group of failures."""
+def retry(schema: Schema, jobs: Targets, *, reason: str | None, by: str) -> Conversation[Answers]:
     ids = read_ids(jobs)
     begun = operators.retry_dead(schema, ids)
-    return (yield from _audited(schema, "retry", ids, begun, by=by, reason=reason, of=of))
+    return (yield from _audited(schema, "retry", ids, begun, by=by, reason=reason))
 
 
-def resume(
-    schema: Schema, jobs: int | Sequence[int], *, reason: str | None, by: str
-) -> Conversation[Answers]:
+def resume(schema: Schema, jobs: Targets, *, reason: str | None, by: str) -> Conversation[Answers]:
     ids = read_ids(jobs)
     begun = operators.resume_dead(schema, ids)
     return (yield from _audited(schema, "resume", ids, begun, by=by, reason=reason))
 
 
 def reprioritise(
-    schema: Schema, jobs: int | Sequence[int], priority: int, *, reason: str | None, by: str
+    schema: Schema, jobs: Targets, priority: int, *, reason: str | None, by: str
 ) -> Conversation[Answers]:
     ids = read_ids(jobs)
     changed = operators.reprioritise(schema, ids, priority=priority)
@@ -68,7 +63,7 @@ def reprioritise(
 
 def reschedule(
     schema: Schema,
-    jobs: int | Sequence[int],
+    jobs: Targets,
     *,
     run_at: datetime | None,
     delay: timedelta | None,
@@ -81,20 +76,16 @@ def reschedule(
     return (yield from _audited(schema, f"reschedule {when}", ids, changed, by=by, reason=reason))
 
 
-def move(
-    schema: Schema, jobs: int | Sequence[int], queue: str, *, reason: str | None, by: str
-) -> Conversation[Answers]:
+def move(schema: Schema, jobs: Targets, queue: str, *, reason: str | None, by: str) -> Conversation[Answers]:
     ids = read_ids(jobs)
     moved = job_verbs.move(schema, ids, queue=queue)
     return (yield from _audited(schema, f"move to {queue}", ids, moved, by=by, reason=reason))
 
 
-def delete(
-    schema: Schema, jobs: int | Sequence[int], *, reason: str | None, by: str, of: str | None = None
-) -> Conversation[Answers]:
+def delete(schema: Schema, jobs: Targets, *, reason: str | None, by: str) -> Conversation[Answers]:
     ids = read_ids(jobs)
     deleted = job_verbs.delete(schema, ids)
-    return (yield from _audited(schema, "delete", ids, deleted, by=by, reason=reason, of=of))
+    return (yield from _audited(schema, "delete", ids, deleted, by=by, reason=reason))
 
 
 def rerun(
@@ -105,18 +96,19 @@ def rerun(
     reason: str | None,
     by: str,
 ) -> Conversation[int]:
-    """A new job with the arguments and the policy of another; without its unique key, and without the flow
-    that called it. A mask that was left in edited arguments stands for the stored value.
+    """A new job with the arguments, the policy and the limits of another; without its unique key, and without
+    the flow that called it. Its limits are the code's by now; the keys that it was given itself stay, if
+    neither arguments nor limits have changed. A mask that was left in edited arguments stands for the stored
+    value.
     """
-    check_ids([job])
-    page = yield from list_page(schema, JobFilter(ids=(job,)), after=None, limit=1)
-    more = yield from ask(job_detail(schema, job))
-    if not page.jobs or not more:
+    check_signed(by, reason)
+    found = yield from find_job(schema, job)
+    if found is None:
         raise JobNotFound(job)
-    [summary], [detail] = page.jobs, more
+    summary, detail = found.summary, found.row
     text = detail.args
+    known = yield from ask(kinds(schema, names=[summary.kind], limit=1))
     if args is not None:
-        known = yield from ask(kinds(schema, names=[summary.kind], limit=1))
         if not known:
             raise InvalidInput(
                 f'no worker has told what is secret in "{summary.kind}": start one that knows it, '
@@ -135,19 +127,23 @@ def rerun(
         detail.keep,
         "fail" if detail.on_lost == "fail" else "retry",
         summary.tags,
-        json.dumps({"rerun_of": job}),
+        with_headers(json.dumps({"rerun_of": job}), headers_of(detail.origin)),
     )
-    [new] = yield from ask(enqueue(schema, [NewJob(policy, text)], notify=True))
+    had = [use for each in (yield from ask(limits_of_job(schema, job))) for use in each.uses]
+    if known and (args is not None or [use.limit for use in had] != [each.name for each in known[0].limits]):
+        had = list(uses_of(known[0].limits, text, summary.kind))
+    [new] = yield from ask(enqueue(schema, [NewJob(policy, text, limits=tuple(had))], notify=True))
     counts = Counter({"enqueued": 1})
     target = f"job {job} as job {new.job}"
     yield from ask(put_audit(schema, action="rerun", by=by, target=target, reason=reason, counts=counts))
     return new.job
 
 
-def read_ids(jobs: int | Sequence[int]) -> list[int]:
-    ids = [jobs] if isinstance(jobs, int) and not isinstance(jobs, bool) else jobs
-    check_ids(ids)
-    return list(dict.fromkeys(ids))  # type: ignore[arg-type]  # checked above
+def read_ids(jobs: Targets) -> list[int]:
+    several: Any = [jobs] if is_whole(jobs) or hasattr(jobs, "__job_id__") else jobs
+    if not isinstance(several, Collection):
+        check_ids(several)
+    return list(dict.fromkeys(map(id_of, several)))
 
 
 def _audited(
@@ -158,19 +154,18 @@ def _audited(
     *,
     by: str,
     reason: str | None,
-    of: str | None = None,
 ) -> Conversation[Answers]:
-    if reason is not None:
-        check_text("reason", reason)
+    check_signed(by, reason)
     answers = yield from acting
     if answers:
         counts = Counter(answers.values())
-        target = _target(jobs) if of is None else f"{of}: {_target(jobs)}"
+        target = target_of(jobs)
         yield from ask(put_audit(schema, action=action, by=by, target=target, reason=reason, counts=counts))
     return answers
 
 
-def _target(jobs: Sequence[int]) -> str:
+def target_of(jobs: Sequence[int]) -> str:
+    """How the audit names these jobs."""
     named = ", ".join(map(str, jobs[:_NAMED]))
     more = f" and {len(jobs) - _NAMED:,} more" if len(jobs) > _NAMED else ""
     return f"{'job' if len(jobs) == 1 else 'jobs'} {named}{more}"

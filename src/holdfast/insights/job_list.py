@@ -1,25 +1,37 @@
 """Lists jobs that match a filter: asks the tables that can hold them, and merges the answers into a page."""
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import datetime
+from time import monotonic
 from typing import Any
 
 from holdfast.domain.filter_parser import parse_filter
 from holdfast.domain.job import check_limit
 from holdfast.domain.job_filter import JobFilter
-from holdfast.domain.redaction import Redaction
+from holdfast.domain.redaction import NONE_KNOWN, Redaction, Redactions
 from holdfast.errors import InvalidInput
 from holdfast.insights.job_records import JobError, JobPage, JobSummary
 from holdfast.insights.page_cursor import cursor_at, read_cursor
 from holdfast.postgres.conversation import Conversation, ask
 from holdfast.postgres.schema import Schema
-from holdfast.storage.jobs_listed import ListedJob, Source, list_jobs, sources, widest
+from holdfast.storage.jobs_listed import (
+    ARGS_SHOWN,
+    JobDetailRow,
+    ListedJob,
+    Source,
+    job_detail,
+    list_jobs,
+    sources,
+    widest,
+)
 from holdfast.storage.kinds import kinds, redactions
 
 _FIRST_WINDOW = 2_000
-NOTHING_DECLARED: Mapping[str, Redaction] = {}
+_LEAST_WINDOW = 1_000
+_PATIENCE = 0.06
+"""Seconds that a page goes on looking for jobs that match: then it says how many it has looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +50,7 @@ def list_page(
     *,
     after: str | None,
     limit: int,
-    declared: Mapping[str, Redaction] = NOTHING_DECLARED,
+    declared: Redactions = NONE_KNOWN,
     now: datetime | None = None,
 ) -> Conversation[JobPage]:
     """`declared` is what the caller's own code knows to be secret, beside what workers have stored."""
@@ -46,7 +58,7 @@ def list_page(
     check_limit(limit)
     before = None if after is None else read_cursor(after)
     if job_filter.arguments:
-        yield from _check_not_secret(schema, job_filter)
+        yield from _check_not_secret(schema, job_filter, declared)
     found = []
     for source in sources(job_filter):
         seen = yield from _look(schema, job_filter, source, before=before, limit=limit, now=now)
@@ -71,17 +83,52 @@ def _look(
     limit: int,
     now: datetime | None,
 ) -> Conversation[_Found]:
-    """Most pages are full after a short look; only the others look as far as they may."""
+    """Most pages are full after a short look. The others look on from there: as far as they may, or as far as
+    they come in time at the pace so far.
+    """
     most = widest(job_filter, source, limit)
     window = min(max(_FIRST_WINDOW, limit), most)
+    jobs: list[ListedJob] = []
+    scanned = 0
+    began = monotonic()
     while True:
+        left = limit - len(jobs)
         rows = yield from ask(
-            list_jobs(schema, job_filter, source=source, before=before, limit=limit, window=window, now=now)
+            list_jobs(schema, job_filter, source=source, before=before, limit=left, window=window, now=now)
         )
-        found = _found(rows, window=window, limit=limit)
-        if found.floor is None or len(found.jobs) == limit or window == most:
-            return found
-        window = most
+        found = _found(rows, window=window, limit=left)
+        jobs += found.jobs
+        scanned += found.scanned
+        took = monotonic() - began
+        if found.floor is None or len(jobs) == limit or scanned >= most or took >= _PATIENCE * 0.8:
+            return replace(found, jobs=tuple(jobs), scanned=scanned)
+        before = found.floor
+        window = min(most - scanned, max(int(scanned / took * (_PATIENCE - took)), _LEAST_WINDOW))
+
+
+@dataclass(frozen=True, slots=True)
+class FoundJob:
+    """One job: what a list shows of it, what else is stored, and what of it is secret."""
+
+    summary: JobSummary
+    row: JobDetailRow
+    redaction: Redaction
+    now: datetime
+
+
+def find_job(
+    schema: Schema, job: int, declared: Redactions = NONE_KNOWN, *, now: datetime | None = None
+) -> Conversation[FoundJob | None]:
+    """None: there is no such job (any more)."""
+    rows = yield from ask(job_detail(schema, job, now=now))
+    if not rows:
+        return None
+    [row] = rows
+    listed = row.listed
+    masks = yield from redactions(schema, [listed.kind], declared)
+    is_long = listed.args_size > ARGS_SHOWN
+    summary = _summary(listed._replace(args=None) if is_long else listed, masks)
+    return FoundJob(summary, row, masks.of(listed.kind), listed.now)
 
 
 def shown_args(text: str | None, redaction: Redaction) -> Any:
@@ -95,14 +142,17 @@ def _checked(asked: object) -> JobFilter:
     return asked
 
 
-def _check_not_secret(schema: Schema, job_filter: JobFilter) -> Conversation[None]:
-    """A search would tell what a secret is, one guess at a time."""
-    names = list(job_filter.kinds) or None
-    for row in (yield from ask(kinds(schema, names=names, limit=10_000))):
+def _check_not_secret(schema: Schema, job_filter: JobFilter, declared: Redactions) -> Conversation[None]:
+    """A search would tell what a secret is, one guess at a time. Jobs of kinds that no worker has declared
+    are not searched at all.
+    """
+    rows = yield from ask(kinds(schema, names=list(job_filter.kinds) or None, limit=10_000))
+    stored = Redactions({row.name: row.redaction for row in rows})
+    for kind, redaction in stored.with_all(declared, stored.known).known.items():
         for match in job_filter.arguments:
-            if row.redaction.covers(match.path):
+            if redaction.is_told_by(match.path, json.loads(match.value)):
                 raise InvalidInput(
-                    f"args.{'.'.join(match.path)} is secret in {row.name}, and cannot be searched for: "
+                    f"args.{'.'.join(match.path)} is secret in {kind}, and cannot be searched for: "
                     "leave it out, or name kinds in which it is not"
                 )
 
@@ -126,9 +176,8 @@ def _merged(found: Sequence[_Found], limit: int) -> tuple[list[ListedJob], int |
     return shown, floor
 
 
-def _summary(row: ListedJob, masks: Mapping[str, Redaction]) -> JobSummary:
+def _summary(row: ListedJob, masks: Redactions) -> JobSummary:
     assert row.job is not None  # noqa: S101  # rows without a job were left out
-    has_error = row.error_code is not None or row.error_message is not None
     return JobSummary(
         id=row.job,
         kind=row.kind,
@@ -137,7 +186,7 @@ def _summary(row: ListedJob, masks: Mapping[str, Redaction]) -> JobSummary:
         priority=row.priority,
         attempt=row.attempt,
         max_attempts=row.max_attempts,
-        args=shown_args(row.args, masks[row.kind]),
+        args=shown_args(row.args, masks.of(row.kind)),
         args_size=row.args_size,
         tags=tuple(row.tags or ()),
         parent=row.parent,
@@ -150,6 +199,8 @@ def _summary(row: ListedJob, masks: Mapping[str, Redaction]) -> JobSummary:
         deadline_at=row.deadline_at,
         cancel_requested_at=row.cancel_requested_at,
         is_parked=bool(row.is_parked),
-        error=JobError(row.error_code, row.error_type, row.error_message) if has_error else None,
+        error=JobError.listed(row.error_code, row.error_type, row.error_message),
         flag=row.flag,
+        limit=row.limit_name,
+        limit_key=row.limit_key,
     )

@@ -2,10 +2,13 @@
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, Literal
 
 from holdfast.domain.states import JobState, RunOutcome
 from holdfast.domain.traceback_frames import Frame
+from holdfast.insights.log_records import LogLine
+
+_MESSAGE = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +19,16 @@ class JobError:
     type: str | None
     message: str | None
 
+    @classmethod
+    def listed(cls, code: str | None, error_type: str | None, message: str | None) -> "JobError | None":
+        """As a list shows it. The statements read one character more than is shown, to tell that there are
+        more.
+        """
+        if code is None and message is None:
+            return None
+        is_long = message is not None and len(message) > _MESSAGE
+        return cls(code, error_type, f"{message[: _MESSAGE - 1]}…" if message and is_long else message)
+
     def __str__(self) -> str:
         return ": ".join(part for part in (self.type, self.message or self.code) if part)
 
@@ -24,7 +37,7 @@ class JobError:
 class JobSummary:
     """One job in a list. `args` has a mask in place of secrets; it is the mask where the kind is unknown, and
     None where they are longer than a list shows. `is_parked`: ready, but set aside until a worker can take
-    it.
+    it. `limit` and `limit_key`: of a gated job, where it waits for a permit.
     """
 
     id: int
@@ -49,6 +62,12 @@ class JobSummary:
     is_parked: bool
     error: JobError | None
     flag: str | None
+    limit: str | None = None
+    limit_key: str | None = None
+
+    @property
+    def __job_id__(self) -> int:
+        return self.id
 
     @property
     def is_retrying(self) -> bool:
@@ -67,13 +86,15 @@ class JobSummary:
 class JobPage:
     """Jobs, newest first. `next` is the cursor of the page that follows, None on the last one. `searched`:
     that many jobs were looked at before this page ended, though it could hold more; the next one goes on.
-    `now` is the database's time, for ages.
+    `now` is the database's time, for ages. `hints`: if nothing matches, the names in the filter that nothing
+    is called, with those that may have been meant.
     """
 
     jobs: tuple[JobSummary, ...]
     next: str | None
     searched: int | None
     now: datetime
+    hints: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,25 +138,84 @@ class JobRun:
         return None if self.started_at is None else self.finished_at - self.started_at
 
 
+Reason = Literal[
+    "unknown_id",
+    "schema_behind",
+    "queue_paused",
+    "no_worker",
+    "queue_unserved",
+    "kind_unknown",
+    "no_worker_for_both",
+    "workers_quiet",
+    "workers_stopping",
+    "set_aside",
+    "slots_busy",
+    "next_in_line",
+    "limit_reached",
+    "limit_closed",
+    "deadline_passed",
+    "scheduled",
+    "debounced",
+    "superseded",
+    "retry",
+    "does_not_fit",
+    "no_leader",
+    "waits_for_event",
+    "waits_for_child",
+    "running",
+    "cancelling",
+    "worker_lost",
+    "ended",
+    "lost",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """`reason` is for programs. `sentence` says why, `advice` what to do about it; empty if there is nothing
+    to do.
+    """
+
+    job: int
+    reason: Reason
+    sentence: str
+    advice: str
+
+    def __str__(self) -> str:
+        return f"{self.sentence} {self.advice}".strip()
+
+
 @dataclass(frozen=True, slots=True)
 class JobDetail:
     """One job in full. `summary` is what a list shows of it; `args` and `result` have a mask in place of
-    secrets. `schedule`, `scope` and `plan_time` are set if a schedule fired it. `is_flow`: it has steps,
-    which `app.flows.show` tells.
+    secrets, and so have its `headers`. `schedule`, `scope` and `plan_time` are set if a schedule fired it.
+    `is_flow`: it has steps, which `app.flows.show` tells. `groups` are those that it is a member of or
+    follows. `logs` are its newest kept log lines,
+    `app.jobs.logs` has the others. `explanation` says why it is not running, as `app.jobs.explain` does.
+    `unique_until`: it keeps its unique key until then, even if it ends before. `debounced_since`: the first
+    enqueue that its debounce put off; `debounced_until`: it is put off no longer than until then.
     """
 
     summary: JobSummary
     args: Any
+    headers: dict[str, str]
     result: Any
     progress: Any
     runs: tuple[JobRun, ...]
     unique_key: str | None
+    unique_until: datetime | None
+    debounced_since: datetime | None
+    debounced_until: datetime | None
     timeout: timedelta | None
     keep: timedelta | None
     schedule: str | None
     scope: str | None
     plan_time: datetime | None
     is_flow: bool
+    groups: tuple[int, ...]
     children: tuple[JobSummary, ...]
     has_more_children: bool
+    logs: tuple[LogLine, ...]
+    has_more_logs: bool
+    explanation: Explanation
     now: datetime

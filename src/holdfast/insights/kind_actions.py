@@ -1,20 +1,24 @@
 """What operators do with kinds: look one up, enqueue a job by its name, forget one."""
 
+import json
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from difflib import get_close_matches
 from typing import Any
 
-from holdfast.domain.job import NewJob, Policy, args_json, check_name, check_text
+from holdfast.domain.job import NewJob, Policy, args_json, check_name
+from holdfast.domain.limit_keys import KindLimit, uses_of
 from holdfast.domain.parameters import complaint_about
-from holdfast.errors import InvalidArguments, KindNotFound
+from holdfast.domain.redaction import NOTHING
+from holdfast.domain.uniqueness import Uniqueness, stored_key
+from holdfast.errors import InvalidArguments, InvalidInput, KindNotFound
 from holdfast.insights.kind_records import KindRecord, kind_record
 from holdfast.postgres.conversation import Conversation, ask
 from holdfast.postgres.schema import Schema
-from holdfast.storage.audit import put_audit
-from holdfast.storage.jobs import Enqueued, enqueue
+from holdfast.storage.audit import check_signed, put_audit
+from holdfast.storage.jobs import Enqueued, enqueue_many
 from holdfast.storage.kinds import KindRow, forget_kind, kinds
 
 _MOST = 10_000
@@ -32,11 +36,32 @@ class EnqueueOptions:
     at: datetime | None = None
     delay: timedelta | None = None
     unique: str | None = None
+    debounce: timedelta | None = None
+    max_wait: timedelta | None = None
+    unique_for: timedelta | None = None
 
-    def job(self, policy: Policy, args: str) -> NewJob:
+    def __post_init__(self) -> None:
+        Uniqueness(
+            unique=self.unique, debounce=self.debounce, max_wait=self.max_wait, unique_for=self.unique_for
+        ).check()
+        if self.debounce is not None and (self.delay is not None or self.at is not None):
+            raise InvalidInput("debounce says when the job runs: leave out delay and at")
+
+    def job(self, policy: Policy, args: str, secrets: Sequence[str], limits: Sequence[KindLimit]) -> NewJob:
         changes: dict[str, Any] = {"queue": self.queue, "priority": self.priority, "tags": self.tags}
         changed = replace(policy, **{name: value for name, value in changes.items() if value is not None})
-        return NewJob(changed, args, self.delay, self.at, unique_key=self.unique)
+        key = None if self.unique is None else stored_key(self.unique, kind=policy.kind, secrets=secrets)
+        return NewJob(
+            changed,
+            args,
+            self.delay,
+            self.at,
+            unique_key=key,
+            debounce=self.debounce,
+            max_wait=self.max_wait,
+            unique_for=self.unique_for,
+            limits=uses_of(limits, args, policy.kind),
+        )
 
 
 def list_kinds(schema: Schema, *, after: str | None, limit: int) -> Conversation[list[KindRecord]]:
@@ -51,8 +76,7 @@ def show_kind(schema: Schema, name: str) -> Conversation[KindRecord]:
 
 
 def forget(schema: Schema, name: str, *, by: str, reason: str | None) -> Conversation[None]:
-    if reason is not None:
-        check_text("reason", reason)
+    check_signed(by, reason)
     if not (yield from ask(forget_kind(schema, name))):
         raise (yield from _not_found(schema, name))
     counts = Counter({"forgotten": 1})
@@ -72,17 +96,18 @@ def enqueue_by_name(
     reason: str | None,
 ) -> Conversation[Enqueued]:
     """With `force`, also a kind that no worker has declared yet, whose arguments nothing can check."""
-    if reason is not None:
-        check_text("reason", reason)
+    check_signed(by, reason)
     text = args_json(args)
-    policy = Policy(name)
+    policy, redaction = Policy(name), NOTHING
+    limits: Sequence[KindLimit] = ()
     known = yield from ask(kinds(schema, names=[name], limit=1))
     if known:
         check_arguments(known[0], args)
-        policy = known[0].policy
+        policy, redaction, limits = known[0].policy, known[0].redaction, known[0].limits
     elif not force:
         raise (yield from _not_found(schema, name, _FORCED))
-    [done] = yield from ask(enqueue(schema, [options.job(policy, text)], notify=True))
+    new = options.job(policy, text, redaction.secrets_in(json.loads(text)), limits)
+    [done] = yield from enqueue_many(schema, [new])
     counts = Counter({"enqueued" if done.is_new else "existing": 1})
     target = f"job {done.job} of kind {name}"
     yield from ask(put_audit(schema, action="enqueue", by=by, target=target, reason=reason, counts=counts))

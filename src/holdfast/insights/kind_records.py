@@ -11,6 +11,14 @@ from holdfast.storage.kinds import KindRow
 
 
 @dataclass(frozen=True, slots=True)
+class UsedLimit:
+    """A limit that jobs of a kind have to pass, and the parameters that are their key there."""
+
+    name: str
+    by: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class KindRecord:
     """A kind as the worker that started last has declared it. `workers` live now and know it. `secrets` are
     the places in arguments and result that are masked. `json_schema` is that of all parameters. `version`:
@@ -29,6 +37,7 @@ class KindRecord:
     tags: tuple[str, ...] | None
     parameters: tuple[KindParameter, ...]
     secrets: tuple[str, ...]
+    limits: tuple[UsedLimit, ...]
     json_schema: dict[str, Any]
     version: str
     workers: int
@@ -55,6 +64,7 @@ def kind_record(row: KindRow) -> KindRecord:
             for name in names_of(schema)
         ),
         secrets=tuple(row.secrets),
+        limits=tuple(UsedLimit(each.name, each.by) for each in row.limits),
         json_schema=schema,
         version=row.version,
         workers=row.workers,

@@ -3,17 +3,17 @@ Every verb comes twice: awaited, and blocking with `_sync`. With `conn` it is pa
 """
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from holdfast.domain.duration import Length, duration
 from holdfast.errors import InvalidInput
 from holdfast.insights import kind_actions
-from holdfast.insights.job_actions import PYTHON
 from holdfast.insights.kind_actions import EnqueueOptions
 from holdfast.insights.kind_records import KindRecord
 from holdfast.postgres.conversation import Holder
 from holdfast.postgres.schema import Schema
+from holdfast.storage.audit import PYTHON
 from holdfast.storage.jobs import Enqueued
 
 # Named out here: inside the class, `list` is the verb.
@@ -29,17 +29,17 @@ class Kinds:
 
     async def list(self, *, after: str | None = None, limit: int = 1_000, conn: object = None) -> Found:
         """Kinds by name. `after`: the last name of the page before."""
-        return await self._holder.hold(kind_actions.list_kinds(self._schema, after=after, limit=limit), conn)
+        return await self._holder.look(kind_actions.list_kinds(self._schema, after=after, limit=limit), conn)
 
     def list_sync(self, *, after: str | None = None, limit: int = 1_000, conn: object = None) -> Found:
-        return self._holder.hold_sync(kind_actions.list_kinds(self._schema, after=after, limit=limit), conn)
+        return self._holder.look_sync(kind_actions.list_kinds(self._schema, after=after, limit=limit), conn)
 
     async def show(self, kind: str, *, conn: object = None) -> KindRecord:
         """One kind. KindNotFound, with similar names, if no worker has declared it."""
-        return await self._holder.hold(kind_actions.show_kind(self._schema, kind), conn)
+        return await self._holder.look(kind_actions.show_kind(self._schema, kind), conn)
 
     def show_sync(self, kind: str, *, conn: object = None) -> KindRecord:
-        return self._holder.hold_sync(kind_actions.show_kind(self._schema, kind), conn)
+        return self._holder.look_sync(kind_actions.show_kind(self._schema, kind), conn)
 
     async def forget(
         self, kind: str, *, reason: str | None = None, by: str = PYTHON, conn: object = None
@@ -65,6 +65,9 @@ class Kinds:
         at: datetime | None = None,
         delay: Length | None = None,
         unique: str | None = None,
+        debounce: Length | None = None,
+        max_wait: Length | None = None,
+        unique_for: Length | None = None,
         force: bool = False,
         reason: str | None = None,
         by: str = PYTHON,
@@ -75,7 +78,17 @@ class Kinds:
         Arguments are checked by what is stored of the kind. `force`: also a kind that no worker has declared.
         Each call leaves an entry in the audit.
         """
-        options = _options(queue=queue, priority=priority, tags=tags, at=at, delay=delay, unique=unique)
+        options = _options(
+            queue=queue,
+            priority=priority,
+            tags=tags,
+            at=at,
+            delay=delay,
+            unique=unique,
+            debounce=debounce,
+            max_wait=max_wait,
+            unique_for=unique_for,
+        )
         given = {} if args is None else args
         return await self._holder.hold(
             kind_actions.enqueue_by_name(
@@ -95,12 +108,25 @@ class Kinds:
         at: datetime | None = None,
         delay: Length | None = None,
         unique: str | None = None,
+        debounce: Length | None = None,
+        max_wait: Length | None = None,
+        unique_for: Length | None = None,
         force: bool = False,
         reason: str | None = None,
         by: str = PYTHON,
         conn: object = None,
     ) -> Enqueued:
-        options = _options(queue=queue, priority=priority, tags=tags, at=at, delay=delay, unique=unique)
+        options = _options(
+            queue=queue,
+            priority=priority,
+            tags=tags,
+            at=at,
+            delay=delay,
+            unique=unique,
+            debounce=debounce,
+            max_wait=max_wait,
+            unique_for=unique_for,
+        )
         given = {} if args is None else args
         return self._holder.hold_sync(
             kind_actions.enqueue_by_name(
@@ -118,6 +144,9 @@ def _options(
     at: datetime | None,
     delay: Length | None,
     unique: str | None,
+    debounce: Length | None,
+    max_wait: Length | None,
+    unique_for: Length | None,
 ) -> EnqueueOptions:
     if isinstance(tags, str):
         raise InvalidInput(f"tags is {tags!r}: give a list of texts")
@@ -126,6 +155,13 @@ def _options(
         priority=priority,
         tags=None if tags is None else tuple(tags),
         at=at,
-        delay=None if delay is None else duration(delay, name="delay"),
+        delay=_length("delay", delay),
         unique=unique,
+        debounce=_length("debounce", debounce),
+        max_wait=_length("max_wait", max_wait),
+        unique_for=_length("unique_for", unique_for),
     )
+
+
+def _length(what: str, length: Length | None) -> timedelta | None:
+    return None if length is None else duration(length, name=what)

@@ -25,6 +25,8 @@ class OperationRunner:
         self._under_way: int | None = None
 
     async def once(self) -> Did:
+        if self._under_way is None and not await self._database.run(running_operations(self._schema)):
+            return Did()  # one statement, while there is nothing to do
         idle = _IDLE if self._under_way is None else None
         async with self._database.transaction() as transaction:
             step = advance(self._schema, operation=self._under_way, retention=self._retention, idle=idle)
@@ -32,8 +34,7 @@ class OperationRunner:
         if self._under_way is not None:
             return Did(1, is_more=True)
         # One that another process has just advanced, or begun, may be left by it.
-        is_any = await self._database.run(running_operations(self._schema))
-        return Did(again_in=_IDLE.total_seconds() if is_any else None)
+        return Did(again_in=_IDLE.total_seconds())
 
 
 RUN_OPERATIONS = Chore(

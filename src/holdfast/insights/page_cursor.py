@@ -18,6 +18,19 @@ def read_cursor(cursor: object) -> int:
     return job
 
 
+def key_cursor(key: str) -> str:
+    """For the keys of a limit behind this one."""
+    return _written([key])
+
+
+def read_key_cursor(cursor: object) -> str:
+    match _read(cursor):
+        case [str() as key]:
+            return key
+        case _:
+            raise _wrong(cursor)
+
+
 def failure_cursor(place: str | int, fingerprint: str) -> str:
     """For the groups of failures behind this one, which is at that time, or at that count."""
     return _written([place, fingerprint])
@@ -27,6 +40,19 @@ def read_failure_cursor(cursor: object) -> tuple[str | int, str]:
     match _read(cursor):
         case [str() | int() as place, str() as fingerprint]:
             return place, fingerprint
+        case _:
+            raise _wrong(cursor)
+
+
+def log_cursor(run: int, number: int) -> str:
+    """For the lines behind this line of a run."""
+    return _written([run, number])
+
+
+def read_log_cursor(cursor: object) -> tuple[int, int]:
+    match _read(cursor):
+        case [int() as run, int() as number]:
+            return run, number
         case _:
             raise _wrong(cursor)
 

@@ -1,0 +1,1 @@
+"""What connects Holdfast with other libraries. Each module needs the library that it is named after."""
