@@ -5,6 +5,17 @@ from dataclasses import dataclass
 from typing import Any, Literal, cast
 
 Bound = Literal["at_least", "at_most", "informative"]
+Unit = Literal["%", "x", "B", "MB", "/s", "s", "µs"]
+
+_SHOWN: Mapping[Unit, str] = {
+    "%": "{:.0%}",
+    "x": "{:.2f} x",
+    "B": "{:,.0f} B",
+    "MB": "{:,.1f} MB",
+    "/s": "{:,.2f} /s",
+    "s": "{:,.1f} s",
+    "µs": "{:,.0f} µs",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +26,7 @@ class Target:
 
     bound: Bound
     value: float
-    unit: Literal["%", "x", "B", "MB", "/s", "s"]
+    unit: Unit
 
     @classmethod
     def informative(cls, unit: Literal["%", "x"]) -> "Target":
@@ -40,19 +51,7 @@ class Target:
                 return "none"
 
     def show(self, value: float) -> str:
-        match self.unit:
-            case "%":
-                return f"{value:.0%}"
-            case "x":
-                return f"{value:.2f} x"
-            case "B":
-                return f"{value:,.0f} B"
-            case "MB":
-                return f"{value:,.1f} MB"
-            case "/s":
-                return f"{value:,.2f} /s"
-            case "s":
-                return f"{value:,.1f} s"
+        return _SHOWN[self.unit].format(value)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ _QUEUES = """
 select queue,
        count(*) filter (where state = 'ready') as ready,
        count(*) filter (where state = 'running') as running,
-       count(*) filter (where state in ('scheduled', 'waiting')) as later,
+       count(*) filter (where state in ('scheduled', 'waiting', 'gated')) as later,
        count(*) filter (where state = 'succeeded') as done,
        count(*) filter (where state = 'failed') as dead
   from holdfast.jobs group by queue

@@ -8,7 +8,7 @@ from typing import Any
 
 import psycopg
 
-from holdfast import App, Context, Flow, Retry, Snooze
+from holdfast import App, Context, Flow, Limit, Retry, Snooze
 
 app = App()  # the demo sets HOLDFAST_DSN
 
@@ -103,8 +103,9 @@ async def pack(ctx: Context, order_id: int) -> None:
             await app.emit(f"packed:{order_id}", conn=conn)
 
 
-@app.job(queue="warehouse")
+@app.job(queue="warehouse", limit=Limit(total=1))
 async def print_label(order_id: int) -> None:  # noqa: ARG001  # it would be on the label
+    """There is one printer for both workers: a limit lets one label at a time reach it."""
     await asyncio.sleep(0.1)
 
 

@@ -35,6 +35,7 @@ def _rows(verdict: Verdict) -> list[tuple[str, Text]]:
     rows.append(("Payments", Text(paid + twice, "green" if v.is_each_paid_once else "bold red")))
     rows.append(("Deliveries", Text(_flows(v), "green" if v.flows_wrong == 0 else "bold red")))
     rows.append(("Schedules", Text(_schedules(v), "green" if v.is_each_counted_once else "bold red")))
+    rows.append(("Label printer", Text(_labels(v), "green" if v.labels_at_once <= 1 else "bold red")))
     rows.append(("In the end", Text(f"{v.lost} lost", "green" if v.lost == 0 else "bold red")))
     return rows
 
@@ -53,6 +54,12 @@ def _schedules(verdict: Verdict) -> str:
         "" if verdict.closed_late is None else f"; books closed {verdict.closed_late.seconds // 3600} h late"
     )
     return f"stock counted {verdict.counts} times, {once} for each plan{late}"
+
+
+def _labels(verdict: Verdict) -> str:
+    """The printer takes one label at a time, whichever worker it comes from."""
+    at_once = "never two at once" if verdict.labels_at_once <= 1 else f"{verdict.labels_at_once} at once"
+    return f"{verdict.labels} labels, {at_once}: a limit of 1 over both workers"
 
 
 def _no_jobs(verdict: Verdict) -> str:

@@ -11,7 +11,7 @@ from demo.orders import Books
 _STATES = "select id, state from holdfast.jobs where id = any(%s)"
 _FOLLOWERS = """
 select count(*) filter (where state = 'succeeded'),
-       count(*) filter (where state in ('ready', 'running', 'scheduled'))
+       count(*) filter (where state in ('ready', 'gated', 'running', 'scheduled'))
   from holdfast.jobs where kind in ('pack', 'make_invoice')
 """
 _PAYMENTS = "select count(*), count(distinct order_id) from payment"
@@ -40,6 +40,14 @@ select (select count(*) from holdfast.plan where schedule = 'count_stock' and de
        (select count(*) from closing),
        (select decided_at - plan_time from holdfast.plan
          where decision = 'caught_up' and schedule = 'close_books')
+"""
+# How many labels were printed, and how many of them at the same time at most.
+_LABELS = """
+with printed as (
+  select started_at, finished_at from holdfast.ledger where kind = 'print_label' and worker is not null)
+select count(*), coalesce(max((select count(*) from printed o
+                                where o.started_at < p.finished_at and p.started_at < o.finished_at)), 0)
+  from printed p
 """
 # Beside what the shop has enqueued.
 _FIRED = """
@@ -76,6 +84,8 @@ class Verdict:
     is_each_counted_once: bool
     closings: int
     closed_late: timedelta | None
+    labels: int
+    labels_at_once: int
     dead: list[tuple[str, str, str]]
 
     @property
@@ -91,6 +101,7 @@ class Verdict:
             and self.is_each_paid_once
             and self.is_each_counted_once
             and self.flows_wrong == 0
+            and self.labels_at_once <= 1
             and (self.closings == 1 or self.waiting > 0)
         )
 
@@ -108,6 +119,7 @@ async def judge(conn: psycopg.AsyncConnection[Any], books: Books) -> Verdict:
     [(flows, flows_done, flows_wrong, flows_resumed)] = await rows(_FLOWS)
     [(missed, counts, plans_counted, closings, closed_late)] = await rows(_SCHEDULES)
     [(fired,)] = await rows(_FIRED)
+    [(labels, labels_at_once)] = await rows(_LABELS)
     followers = _FOLLOWERS_OF_A_PAYMENT * payments
     unknown = [job for job in books.jobs if not states.get(job)]
     unfinished = [job for job, state in states.items() if state and state not in _FINAL]
@@ -133,5 +145,7 @@ async def judge(conn: psycopg.AsyncConnection[Any], books: Books) -> Verdict:
         is_each_counted_once=counts == plans_counted and missed == 0,
         closings=closings,
         closed_late=closed_late,
+        labels=labels,
+        labels_at_once=labels_at_once,
         dead=[(kind, order, message) for kind, order, message in await rows(_DEAD)],
     )

@@ -113,7 +113,19 @@ async def flood(peer: Peer, dsn: str, rest: list[str]) -> object:
     return sent
 
 
-ACTS: dict[str, Act] = {act.__name__: act for act in (prepare, work, bulk, single, trickle, flood)}
+async def pace(peer: Peer, dsn: str, rest: list[str]) -> object:
+    """Rest: how many jobs in a second, for how many seconds. Sent by the clock, fifty times a second."""
+    rate, lasting = float(rest[0]), float(rest[1])
+    chunk = [Receipt(0, number) for number in range(max(1, round(rate / 50)))]
+    async with peer.producing(dsn, 1) as producer:
+        began = time.monotonic()
+        for turn in range(int(lasting * rate / len(chunk))):
+            await asyncio.sleep(began + turn * len(chunk) / rate - time.monotonic())
+            await producer.many(chunk)
+    return lasting
+
+
+ACTS: dict[str, Act] = {act.__name__: act for act in (prepare, work, bulk, single, trickle, flood, pace)}
 
 
 async def _seconds(doing: Awaitable[object]) -> float:

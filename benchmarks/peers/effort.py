@@ -50,6 +50,11 @@ def busy_seconds() -> float:
     return sum(map(int, (user, nice, system, *rest))) / _TICK
 
 
+def seconds_of(pid: int) -> float:
+    """Of one process that may have ended: then none."""
+    return sum(map(int, _stat(pid)[11:15])) / _TICK
+
+
 def _pids() -> list[int]:
     return [int(each.name) for each in Path("/proc").iterdir() if each.name.isdigit()]
 
@@ -76,5 +81,4 @@ def _children() -> dict[int, list[int]]:
 
 def _seconds_of_all(pid: int, children: dict[int, list[int]]) -> float:
     """A process that has ended is counted with the parent that has waited for it."""
-    own = sum(map(int, _stat(pid)[11:15])) / _TICK
-    return own + sum(_seconds_of_all(child, children) for child in children.get(pid, []))
+    return seconds_of(pid) + sum(_seconds_of_all(child, children) for child in children.get(pid, []))

@@ -24,7 +24,7 @@ from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 
 from benchmarks.bench import Bench
 from benchmarks.peers.effort import Effort
-from benchmarks.ways.bodies import PAY, PAY_NAMED, PAYMENT
+from benchmarks.ways.bodies import PAY, PAY_NAMED, PAYMENT, SESSION_SLOTS
 from benchmarks.ways.program import ROOT, end
 from benchmarks.ways.turns import Ran
 
@@ -99,7 +99,9 @@ async def _pay(connection: Connection, number: int) -> None:
 async def sessions(dsn: str, jobs: int, at_once: int) -> AsyncIterator[Act]:  # noqa: ARG001  # the engine's pool
     """The same through SQLAlchemy, with the engine that the job has."""
     await _set_up(dsn, jobs, _HOLD)
-    engine = create_async_engine("postgresql+psycopg://", connect_args=conninfo_to_dict(dsn))
+    engine = create_async_engine(
+        "postgresql+psycopg://", connect_args=conninfo_to_dict(dsn), pool_size=SESSION_SLOTS
+    )
 
     async def act(number: int) -> None:
         async with AsyncSession(engine) as session, session.begin():

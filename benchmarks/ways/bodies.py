@@ -6,6 +6,9 @@ PAYMENT = "create table payment (number int not null, cents int not null)"
 PAY = "insert into payment (number, cents) values (%(number)s, 1200)"
 PAY_NAMED = "insert into payment (number, cents) values (:number, 1200)"
 
+SESSION_SLOTS = 8
+"""How many use an engine at once. Both sides give its pool as many connections, as the documentation says."""
+
 SLEEP_SECONDS = 0.001
 COMPUTE_SECONDS = 0.02
 

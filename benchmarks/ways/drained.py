@@ -1,6 +1,7 @@
 """A full queue, emptied by a program: how fast, and at what cost in CPU time."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import psycopg
 
@@ -48,23 +49,33 @@ def drained_by(bench: Bench, system: str, command: Sequence[str], jobs: int) -> 
             return drain(program, dsn, jobs, unfinished)
 
 
-def drain(program: Program, dsn: str, jobs: int, unfinished: str) -> Ran:
+def drain(
+    program: Program,
+    dsn: str,
+    jobs: int,
+    unfinished: str,
+    meanwhile: Callable[[], object] = lambda: None,
+) -> Ran:
     """Counted once a tenth of them is handled, until the database says that none is left unfinished."""
     began = program.wait_for(max(1, int(jobs * _WARM_UP)), within=120)
     before = program.tally.total
     at_first = Effort.so_far(dsn, [program.pid])
+    meanwhile()
     program.wait_for(jobs, within=300)
     ended = wait_until_finished(dsn, unfinished)
     effort = Effort.so_far(dsn, [program.pid]).since(at_first, jobs - before)
     return Ran((jobs - before) / (ended - began), effort)
 
 
-def fill(dsn: str, kind: str, jobs: int) -> None:
-    """As `app.enqueue_many` writes them."""
+def fill(dsn: str, kind: str, jobs: int, origin: Callable[[int], str | None] | None = None) -> None:
+    """As `app.enqueue_many` writes them. `origin`: where each of them comes from."""
     policy = Policy(kind, queue=QUEUE)
     with Session.on(dsn) as session:
         session.ask(PAYMENT)
-        new = [NewJob(policy, args_of(kind, number)) for number in range(jobs)]
+        new = [
+            NewJob(replace(policy, origin=origin(number)) if origin else policy, args_of(kind, number))
+            for number in range(jobs)
+        ]
         session.hold(enqueue_many(SCHEMA, new, notify=False))
         session.ask("analyze")
 

@@ -8,13 +8,15 @@ from psycopg.conninfo import conninfo_to_dict
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncSession, create_async_engine
 
-from benchmarks.ways.bodies import PAY, PAY_NAMED, SLEEP_SECONDS, compute
+from benchmarks.ways.bodies import PAY, PAY_NAMED, SESSION_SLOTS, SLEEP_SECONDS, compute
 from benchmarks.ways.counted import tally
 from holdfast import App, Context
 
 app = App()
 engine = create_async_engine(
-    "postgresql+psycopg://", connect_args=conninfo_to_dict(os.environ["HOLDFAST_DSN"])
+    "postgresql+psycopg://",
+    connect_args=conninfo_to_dict(os.environ["HOLDFAST_DSN"]),
+    pool_size=SESSION_SLOTS,
 )
 
 

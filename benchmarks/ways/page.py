@@ -52,7 +52,8 @@ The modules are `receipts.py`, `jobs.py`, `pgqueuer_app.py`, `awa_program.py` an
 - The **bare transaction** is psycopg in one process on uvloop: begin, the insert, one statement that
   deletes a small row and inserts another as a completion does, commit. It has as many connections as the
   worker opened for its handlers in the same round. With 1 slot a statement that claims one row is
-  committed first. The bare **AsyncSession** does the same over an engine like the job's.
+  committed first. The bare **AsyncSession** does the same over an engine like the job's,
+  whose pool has a connection for each slot.
 - **`loop.run_in_executor`** and **`ProcessPoolExecutor`** call an empty function and touch no database.
   The pool of processes has 100 calls in flight.
 - **What the cores can give** is their time, less what other programs took of it.

@@ -49,7 +49,7 @@ def _drained(bench: Bench, jobs: int, number: int) -> Ran:
         with Session.on(dsn) as session:
             session.run(operators.pause(SCHEMA, queue=QUEUE, note=None, until=None, length=None))
             with Program.start([*WORKER, *SILENT, "--processes", str(number)], dsn) as program:
-                _wait_for_workers(session, program, number)
+                wait_for_workers(session, program, number)
                 at_first, began = Effort.so_far(dsn, [program.pid]), time.monotonic()
                 session.run(operators.resume(SCHEMA, queue=QUEUE))
                 program.wait_for(jobs, within=120)
@@ -58,7 +58,7 @@ def _drained(bench: Bench, jobs: int, number: int) -> Ran:
     return Ran(jobs / (ended - began), effort)
 
 
-def _wait_for_workers(session: Session, program: Program, number: int) -> None:
+def wait_for_workers(session: Session, program: Program, number: int) -> None:
     ends = time.monotonic() + 60
     while session.ask(_WORKERS)[0][0] < number:
         program.check()

@@ -6,12 +6,12 @@ from benchmarks.bench import Bench
 from benchmarks.figure import Figure, Target
 from benchmarks.session import QUEUE
 from benchmarks.ways import bare
+from benchmarks.ways.bodies import SESSION_SLOTS
 from benchmarks.ways.drained import SILENT, drained
 from benchmarks.ways.extent import Extent
 from benchmarks.ways.turns import Pair, Ran, in_turns, middle, rate_figure
 
 _SLOTS = (8, 32)
-_SESSION_SLOTS = 8
 _TARGET = Target("at_least", 0.75, "%")
 
 
@@ -34,8 +34,8 @@ def transaction(bench: Bench, extent: Extent) -> Iterator[Figure]:
 def session(bench: Bench, extent: Extent) -> Iterator[Figure]:
     yield rate_figure(
         "session",
-        f"a row through a SQLAlchemy AsyncSession, {_SESSION_SLOTS} slots, against that session alone",
-        _beside(bench, extent.rounds, "book", "sessions", slots=_SESSION_SLOTS, jobs=extent.transactions),
+        f"a row through a SQLAlchemy AsyncSession, {SESSION_SLOTS} slots, against that session alone",
+        _beside(bench, extent.rounds, "book", "sessions", slots=SESSION_SLOTS, jobs=extent.transactions),
         _TARGET,
     )
 

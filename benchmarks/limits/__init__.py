@@ -1,0 +1,1 @@
+"""What limits cost, beside the same jobs without."""

@@ -1,0 +1,1 @@
+"""What metrics and tracing cost: `make bench-telemetry`."""
