@@ -3,13 +3,13 @@
 PYTHON ?= python3
 BIN := .venv/bin
 # How many processes run the tests, each with a Postgres of its own. Most of them wait more than they compute.
-JOBS ?= 3
+JOBS ?= 4
 # Tests of the machine measure, and load both cores of a small one.
 SLOW_JOBS ?= 2
 # Which older Postgres test-postgres runs them on.
 MAJOR ?= 14
 
-.PHONY: help demo test test-postgres test-machine test-slow check mutate lint types layers bench bench-flows bench-peers bench-insights bench-soak bench-ways schema lock clean
+.PHONY: help demo test test-postgres test-machine test-slow check mutate lint types layers bench bench-flows bench-peers bench-insights bench-limits bench-soak bench-telemetry bench-ways schema lock clean
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 16
@@ -81,13 +81,19 @@ bench-soak: .venv-bench/ready  ## ten minutes of steady state, with pruning
 bench-insights: .venv/ready  ## what operators ask, with five million jobs
 	@$(BIN)/python -m benchmarks.insights $(ARGS)
 
+bench-limits: .venv/ready  ## what limits cost, beside the same jobs without; writes a page of docs/
+	@$(BIN)/python -m benchmarks.limits $(ARGS)
+
+bench-telemetry: .venv/ready  ## what metrics and tracing cost a job in CPU time
+	@$(BIN)/python -m benchmarks.telemetry $(ARGS)
+
 schema: .venv/ready  ## write the snapshot of the migrated schema anew
 	@$(BIN)/python scripts/schema-snapshot
 
 lock: .venv/ready  ## pin the newest versions, with hashes and without the address of any registry
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
-		--no-emit-find-links --extra embedded --extra fast --group dev --upgrade pyproject.toml -o requirements.lock
+		--no-emit-find-links --extra embedded --extra fast --extra opentelemetry --group dev --upgrade pyproject.toml -o requirements.lock
 	@$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-emit-index-url \
 		--no-emit-find-links --extra embedded --extra fast --group bench --upgrade pyproject.toml -o requirements-bench.lock
 

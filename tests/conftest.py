@@ -12,6 +12,7 @@ from typing import Any
 
 import psycopg
 import pytest
+from hypothesis import HealthCheck, settings
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
@@ -34,6 +35,12 @@ SETTINGS = {
 }
 
 _ROOM = 4 * 1024**3
+
+# The machine is shared: how long one example takes says nothing. A failure must be told in full.
+settings.register_profile(
+    "unhurried", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("unhurried")
 
 
 def pytest_configure() -> None:
@@ -66,6 +73,7 @@ def shared_server() -> Iterator[EmbeddedServer]:
         EmbeddedServer.start(directory, settings=SETTINGS, tcp=True) as server,
     ):
         _let_in_quickly(server)
+        _copy_quickly(server)
         yield server
 
 
@@ -78,6 +86,17 @@ def _let_in_quickly(server: EmbeddedServer) -> None:
             connection.execute(
                 sql.SQL("alter role {} password {}").format(sql.Identifier(str(user)), sql.Literal(password))
             )
+
+
+def _copy_quickly(server: EmbeddedServer) -> None:
+    """Each test has a copy of the template, of hundreds of files: where it can, the system copies them."""
+    with psycopg.connect(server.dsn, autocommit=True) as connection:
+        known = connection.execute(
+            "select 'clone' = any(enumvals) from pg_settings where name = 'file_copy_method'"
+        ).fetchone()
+        if known == (True,):
+            connection.execute("alter system set file_copy_method = clone")
+            connection.execute("select pg_reload_conf()")
 
 
 def _in_memory() -> str | None:

@@ -24,6 +24,7 @@ def benchmarks(*arguments: str, temporary: Path) -> "subprocess.Popen[str]":
     )
 
 
+@pytest.mark.machine  # takes its time
 @pytest.mark.timeout(400)
 def test_every_measure_gives_a_figure_and_leaves_nothing_behind(tmp_path: Path) -> None:
     running = benchmarks("--tiny", "--json", temporary=tmp_path)
@@ -36,6 +37,7 @@ def test_every_measure_gives_a_figure_and_leaves_nothing_behind(tmp_path: Path) 
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.machine  # takes its time
 @pytest.mark.timeout(200)
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_benchmark_stops_its_server_and_all_its_processes(
@@ -62,3 +64,19 @@ def test_an_unknown_measure_is_refused_with_the_names_of_all(tmp_path: Path) -> 
 def test_the_page_about_the_benchmarks_names_every_measure() -> None:
     page = (ROOT / "docs/reference/benchmarks.md").read_text("utf-8")
     assert [name for name in MEASURES if f"`{name}`" not in page] == []
+
+
+@pytest.mark.timeout(400)
+def test_batch_handlers_are_measured_beside_the_same_jobs_one_by_one(tmp_path: Path) -> None:
+    running = subprocess.run(
+        [sys.executable, "-m", "benchmarks.batches", "--quick", "--json"],
+        cwd=ROOT,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=380,
+    )
+    assert running.returncode == 0, running.stderr
+    assert [figure["value"] > 0 for figure in json.loads(running.stdout)["figures"]] == [True] * 4
+    assert list(tmp_path.iterdir()) == []

@@ -25,6 +25,7 @@ def figures(command: list[str], temporary: Path) -> dict[str, list[float]]:
     return found
 
 
+@pytest.mark.machine  # takes its time
 @pytest.mark.timeout(300)
 def test_a_lone_flow_and_sleeping_ones_are_measured_and_leave_nothing_behind(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "benchmarks.flows", "lone", "sleeping", "--quick", "--json"]

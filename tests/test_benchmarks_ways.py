@@ -44,6 +44,7 @@ def names_found(running: "subprocess.Popen[str]", temporary: Path) -> set[str]:
     return {figure["name"] for figure in figures}
 
 
+@pytest.mark.machine  # takes its time
 @pytest.mark.timeout(200)
 def test_the_cheapest_ways_are_measured_and_leave_nothing_behind(tmp_path: Path) -> None:
     assert names_found(ways(*CHEAP, "--quick", "--json", temporary=tmp_path), tmp_path) == set(CHEAP)
@@ -70,6 +71,7 @@ def test_the_commands_of_other_systems_are_measured(tmp_path: Path) -> None:
     assert names_found(running, tmp_path) == set(OTHER_SYSTEMS)
 
 
+@pytest.mark.machine  # takes its time
 @pytest.mark.timeout(120)
 def test_an_interrupted_run_stops_its_server_and_the_worker_that_it_measured(tmp_path: Path) -> None:
     running = ways("log", temporary=tmp_path)

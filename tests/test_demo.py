@@ -76,6 +76,7 @@ def test_nothing_is_lost_and_payments_are_booked_exactly_once(tmp_path: Path) ->
     assert re.search(
         r"^Schedules +stock counted \d+ times, once for each plan; books closed 8 h late", out, re.MULTILINE
     ), out
+    assert re.search(r"^Label printer +\d+ labels, never two at once", out, re.MULTILINE), out
     assert re.search(r"^In the end +0 lost", out, re.MULTILINE), out
     assert int(re.findall(r"(\d+) rescued from a killed worker", out)[0]) >= 1
     assert left_behind(tmp_path) == []

@@ -81,12 +81,14 @@ def call(project: Path, dsn: str, *arguments: str) -> subprocess.CompletedProces
     return done
 
 
+@pytest.mark.machine  # starts several interpreters
 def test_the_tests_of_the_page_pass(project: Path, dsn: str) -> None:
     call(project, dsn, "manage.py", "makemigrations", "orders")
     done = call(project, dsn, "-W", "error::ResourceWarning", "manage.py", "test", "--noinput")
     assert "Ran 3 tests" in done.stderr
 
 
+@pytest.mark.machine  # starts several interpreters
 def test_its_worker_runs_what_a_view_has_enqueued(project: Path, dsn: str) -> None:
     call(project, dsn, "manage.py", "makemigrations", "orders")
     call(project, dsn, "manage.py", "migrate")

@@ -6,11 +6,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from support.doc_examples import DOCS
 
 PAGE = (DOCS / "how-to/testing.md").read_text("utf-8")
 
 
+@pytest.mark.machine  # starts several interpreters
 def test_the_tests_of_the_page_pass(tmp_path: Path) -> None:
     files = re.findall(r"```python\n# (\S+)\n(.*?)```", PAGE, re.DOTALL)
     assert [name for name, _ in files] == ["shop.py", "conftest.py", "test_shop.py"]

@@ -11,6 +11,8 @@ import pytest
 
 from support.waiting import block_until
 
+pytestmark = pytest.mark.machine  # starts servers and workers
+
 PAGE = Path(__file__).parent.parent / "docs/tutorial/first-job.md"
 BLOCK = re.compile(r"```(\w+)\n(.*?)```", re.DOTALL)
 LOGGED = r"\d{4}-\d\d-\d\dT"
@@ -66,7 +68,7 @@ def terminal(tmp_path: Path) -> Iterator[Terminal]:
     terminal = Terminal(folder)
     with terminal.shell as shell:
         yield terminal
-        terminal.type("kill $worker; wait\nexit\n")
+        terminal.type("kill $worker $dev; wait\nexit\n")
         shell.wait(60)
 
 

@@ -6,9 +6,10 @@ import asyncio
 import json
 import os
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
-from holdfast import App, Context, Retry, RetryLater, exponential
+from holdfast import App, Batch, BatchContext, Context, Limit, Retry, RetryLater, exponential
 
 SHORT = Retry(max_attempts=20, backoff=exponential("100ms", factor=1, jitter=0))
 
@@ -56,6 +57,39 @@ async def pay(ctx: Context, number: int) -> None:
     note(ctx)
     await asyncio.sleep(0.02)
     await leave_effect(ctx)
+
+
+@dataclass
+class Payment:
+    number: int
+
+
+@app.job(retry=SHORT, batch=Batch(20, of=Payment, wait="50ms"))
+async def pay_together(ctx: BatchContext, payments: list[Payment]) -> None:
+    """Takes a moment, then leaves the effects of all of them."""
+    for run in ctx.runs:
+        note(run)
+    await asyncio.sleep(0.02)
+    async with ctx.transaction() as conn:
+        for run in ctx.runs:
+            await conn.execute(
+                "insert into effect (job, run) values (%s, %s)", (run.job.id, run.fencing_token)
+            )
+
+
+@app.job(retry=SHORT, limit=Limit(key="account", per_key=1))
+async def charge(ctx: Context, account: str, number: int) -> None:
+    """One at a time of each account, as its begin and its end in the diary show."""
+    note(ctx, f"begins {account}")
+    await asyncio.sleep(0.005)
+    note(ctx, f"ends {account}")
+
+
+@app.job(batch=Batch(2, of=Payment, wait="1h"))
+def file_together(ctx: BatchContext, payments: list[Payment]) -> None:
+    """Begins with two of them, and not before."""
+    for run in ctx.runs:
+        note(run, "filed")
 
 
 @app.job(on_lost="fail")

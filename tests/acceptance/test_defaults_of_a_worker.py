@@ -148,7 +148,8 @@ def test_no_chore_waits_longer_than_its_interval() -> None:
         "time out": 30,
         "ring": 30,
         "unpark": 30,
-        "fold": 30,
+        "fold": 10,
+        "count enqueued": 10,
         "prune": 60,
         "untold": 120,
         "unserved": 60,
@@ -157,5 +158,8 @@ def test_no_chore_waits_longer_than_its_interval() -> None:
         "operations": 60,
         "fold failures": 10,
         "flows": 20,
+        "groups": 15,
+        "admit": 30,
+        "sweep_gate": 30,
     }
     assert timedelta(seconds=60) == TEND

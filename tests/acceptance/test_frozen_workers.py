@@ -8,6 +8,8 @@ from acceptance.books import Books
 from acceptance.workers import WorkerProcess, Workers
 from support.waiting import until
 
+pytestmark = pytest.mark.machine  # workers in processes of their own
+
 
 async def taken_over(shop: Any, books: Books, workers: Workers, kind: str) -> tuple[WorkerProcess, int]:
     """A worker frozen in the middle of a job that another worker runs by now; and that job."""

@@ -189,6 +189,38 @@ async def test_a_job_is_completed_once_in_a_run(dsn: str, books: Books) -> None:
     books.assert_effects_once(1)
 
 
+async def test_a_task_that_outlives_its_block_cannot_write_into_the_next_ones_transaction(
+    dsn: str, books: Books
+) -> None:
+    late: list[asyncio.Task[Any]] = []
+    is_open = asyncio.Event()
+    async with App(dsn) as app:
+
+        async def write_late(ctx: Context, conn: Any) -> None:
+            await is_open.wait()
+            await write(ctx, conn)
+
+        @app.job
+        async def leave_a_task(ctx: Context) -> None:
+            async with ctx.transaction() as conn:
+                late.append(asyncio.create_task(write_late(ctx, conn)))
+                await write(ctx, conn)
+
+        @app.job
+        async def pay(ctx: Context) -> None:
+            async with ctx.transaction() as conn:
+                is_open.set()
+                with pytest.raises(psycopg.OperationalError, match="has ended"):
+                    await late[0]
+                await write(ctx, conn)
+
+        async with working(app):
+            await (await leave_a_task.enqueue()).result("30s")
+            await (await pay.enqueue()).result("30s")
+    assert books.effects() == 2
+    books.assert_effects_once(2)
+
+
 @pytest.mark.parametrize("style", ["coroutine", "thread"])
 async def test_many_open_transactions_hold_up_neither_the_lease_nor_the_chores(
     dsn: str, books: Books, caplog: pytest.LogCaptureFixture, style: str

@@ -107,7 +107,7 @@ async def test_a_completion_that_was_sent_with_its_commit_counts_though_its_repl
     dsn: str, shop: Any, books: Books, worker: WorkerProcess, proxy: Proxy
 ) -> None:
     job = await shop.wait_then_pay.enqueue("go")
-    async with completing(dsn, books, job.id, "complete_one"):
+    async with completing(dsn, books, job.id, "complete_plain"):
         proxy.reset()
     await books.all_finished(1)
     await worker.stop()

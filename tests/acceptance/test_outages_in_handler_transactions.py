@@ -47,6 +47,33 @@ async def test_an_outage_at_the_commit_of_a_transaction_is_tried_again_whatever_
 
 
 @pytest.mark.parametrize("code", CODES)
+@pytest.mark.parametrize("is_thread", [False, True])
+async def test_nor_does_it_fail_a_job_whose_handler_raises_its_own_error_for_it(
+    dsn: str, books: Books, code: str, is_thread: bool
+) -> None:
+    def declare(app: App) -> Job[[], None]:
+        @app.job(name="awaited", retry=RETRY)
+        async def awaited(ctx: Context) -> None:
+            try:
+                async with ctx.transaction():
+                    pass
+            except Exception as error:
+                raise RuntimeError("mine") from error
+
+        @app.job(name="plain", retry=RETRY)
+        def plain(ctx: Context) -> None:
+            try:
+                with ctx.transaction():
+                    pass
+            except Exception as error:
+                raise RuntimeError("mine") from error
+
+        return plain if is_thread else awaited
+
+    await check_tried_again(dsn, books, "ledger", code, declare)
+
+
+@pytest.mark.parametrize("code", CODES)
 async def test_an_outage_at_a_checkpoint_fails_no_flow(dsn: str, books: Books, code: str) -> None:
     def declare(app: App) -> Job[[], int]:
         @app.flow(retry=RETRY)

@@ -27,6 +27,7 @@ async def ticks(books: Books, number: int) -> None:
     await until(lambda: plans(books) >= before + number, f"{number} more plans")
 
 
+@pytest.mark.machine  # workers in processes of their own
 @pytest.mark.timeout(180)
 @pytest.mark.requirement("S2.41", "S3.18")
 async def test_leaders_that_are_killed_and_frozen_lose_no_plan_and_fire_none_twice(

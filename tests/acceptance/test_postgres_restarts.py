@@ -19,6 +19,8 @@ from holdfast.storage.migrations import packaged
 from support.server_faults import restart, start_again, stop_now
 from support.waiting import until
 
+pytestmark = pytest.mark.machine  # workers in processes of their own
+
 
 @pytest.fixture(scope="module")
 def own_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedServer]:
@@ -94,7 +96,6 @@ async def test_every_session_ended_in_the_middle_of_many_jobs(
     await worker.stop()
 
 
-@pytest.mark.machine
 @pytest.mark.requirement("S2.43", "S3.4")
 async def test_a_server_that_is_away_for_five_seconds(
     own_server: EmbeddedServer, shop: Any, books: Books, workers: Workers

@@ -9,6 +9,8 @@ from acceptance.in_process_workers import ledger
 from acceptance.workers import Workers
 from support.waiting import until
 
+pytestmark = pytest.mark.machine  # workers in processes of their own
+
 
 @pytest.mark.requirement("S2.25", "S4.10")
 async def test_old_workers_leave_kinds_alone_that_they_do_not_know(
@@ -28,7 +30,6 @@ async def test_old_workers_leave_kinds_alone_that_they_do_not_know(
     books.assert_balanced(21)
 
 
-@pytest.mark.machine  # it takes its time
 @pytest.mark.requirement("S1.15", "S1.16", "S4.14")
 async def test_what_old_code_cannot_read_waits_for_the_new_one_at_no_cost(
     shop_next: Any, books: Books, workers: Workers

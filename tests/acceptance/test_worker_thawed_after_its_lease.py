@@ -9,6 +9,8 @@ from acceptance.held_statements import NO_CLAIM, locked, someone_waits
 from acceptance.workers import Workers
 from support.waiting import until
 
+pytestmark = pytest.mark.machine  # workers in processes of their own
+
 
 @pytest.mark.parametrize("kind", ["pay_once", "pay_once_in_a_thread"])
 async def test_a_thawed_worker_begins_no_handler_of_a_job_that_has_ended(

@@ -172,14 +172,14 @@ def test_every_hook_can_be_given_to_the_app_to_a_job_and_to_a_flow(name: str) ->
 
 
 def test_nothing_of_an_app_shows_its_password() -> None:
-    app = App("postgresql://mia:secret@127.0.0.1:1/shop?connect_timeout=2")
+    app = App("postgresql://mia:open-sesame@127.0.0.1:1/shop?connect_timeout=2")
 
     @app.job
     def work() -> None: ...
 
     with pytest.raises(ConnectionFailed) as failed:
         work.enqueue_sync()
-    assert "secret" not in f"{app!r} {vars(app)!r} {failed.value!r} {work!r}"
+    assert "sesame" not in f"{app!r} {vars(app)!r} {failed.value!r} {work!r}"
 
 
 def test_embedded_is_a_private_server_in_this_directory(

@@ -8,7 +8,7 @@ import pytest
 
 from api.observer import Observer
 from borrowed.caller_connections import CALLERS, Caller
-from holdfast import App, Handle, Job
+from holdfast import App, Group, Handle, Job, Rate, Use
 from holdfast.errors import DuplicateJob, JobNotFound, SchemaNotFound, WrongConnection
 
 KINDS = [
@@ -54,6 +54,36 @@ def enqueue_many(mail: Job[[int], None], caller: Caller, users: range) -> list[H
         return mail.app.enqueue_many_sync(calls, conn=caller.connection)
     handles: list[Handle[Any]] = caller.wait(mail.app.enqueue_many(calls, conn=caller.connection))
     return handles
+
+
+def test_a_job_with_limits_comes_to_the_gate_with_the_callers_commit(
+    caller: Caller, observer: Observer
+) -> None:
+    app = App("postgresql://127.0.0.1:1/nowhere")
+    stripe = app.limit("stripe", per_key=1, rate_per_key=Rate(9, per="1s"))
+
+    @app.job(limit=[stripe.by("user"), app.limit('a "quoted", name', total=1)])
+    def mail(user: int) -> None: ...
+
+    observer.listen("holdfast.gate")
+    one = enqueue(mail, caller, 7, limit={stripe: Use(key="{a,b}", cost=3)})
+    unique = enqueue(mail, caller, 8, unique="once")
+    many = enqueue_many(mail, caller, range(9, 11))
+    assert observer.count() == 0
+    assert observer.heard_nothing()
+    caller.commit()
+    assert observer.hear() == ("holdfast.gate", "")
+    rows = observer.connection.execute(
+        "select j.id, j.limit_keys, j.limit_costs, r.segment, r.limit_name, r.next_limit, r.next_key"
+        "  from holdfast.job j join holdfast.ready r on r.job = j.id order by 1"
+    ).fetchall()
+    at_first = (8, 'a "quoted", name', "stripe")
+    assert rows == [
+        (one.id, ["", "{a,b}"], [1, 3], *at_first, "{a,b}"),
+        (unique.id, ["", "8"], None, *at_first, "8"),
+        (many[0].id, ["", "9"], None, *at_first, "9"),
+        (many[1].id, ["", "10"], None, *at_first, "10"),
+    ]
 
 
 @pytest.mark.requirement("S2.9", "S2.16")
@@ -153,3 +183,45 @@ async def test_a_connection_to_another_database_says_what_is_missing(server_dsn:
 
     with psycopg.connect(server_dsn) as connection, pytest.raises(SchemaNotFound, match="holdfast migrate"):
         work.using(conn=connection).enqueue_sync()
+
+
+def group(mail: Job[[int], None], caller: Caller) -> Group[None]:
+    """A group with members that are alike, one with a delay and one with a unique key, and what follows."""
+    calls = [
+        *(mail.call(user) for user in range(3)),
+        mail.using(delay="1h").call(3),
+        mail.using(unique="four").call(4),
+    ]
+    options: dict[str, Any] = {"name": "night", "tags": ["a"], "conn": caller.connection}
+    if caller.wait is None:
+        return mail.app.group_sync(calls, then=mail.call(9), on_failure=mail.call(8), **options)
+    made: Group[None] = caller.wait(
+        mail.app.group(calls, then=mail.call(9), on_failure=mail.call(8), **options)
+    )
+    return made
+
+
+def test_a_group_with_its_members_comes_with_the_callers_commit(
+    caller: Caller, mail: Job[[int], None], observer: Observer
+) -> None:
+    made = group(mail, caller)
+    assert observer.value("select count(*) from holdfast.job_group") == 0
+    caller.commit()
+    assert observer.value("select array_agg(id) from holdfast.job_group where members = 5") == [made.id]
+    assert observer.value("select array_agg(distinct parent) from holdfast.job") == [made.id]
+    places = "array_agg(job order by place) = array_agg(job order by job)"
+    assert observer.value(f"select {places} from holdfast.group_member")
+
+
+def test_a_group_goes_with_the_callers_rollback(
+    caller: Caller, mail: Job[[int], None], observer: Observer
+) -> None:
+    made = group(mail, caller)
+    if caller.wait is None:
+        mail.app.groups.cancel_sync(made.id, conn=caller.connection)
+    else:
+        caller.wait(mail.app.groups.cancel(made.id, conn=caller.connection))
+    caller.rollback()
+    assert observer.count() == 0
+    for table in ("job_group", "group_member", "audit"):
+        assert observer.value(f"select count(*) from holdfast.{table}") == 0

@@ -23,11 +23,17 @@ PAGES = [
     "README.md",
     "reference/app.md",
     "reference/context.md",
+    "reference/limits.md",
+    "how-to/limits.md",
     "how-to/retry-and-backoff.md",
     "how-to/unique-jobs.md",
+    "how-to/groups.md",
+    "reference/groups.md",
+    "how-to/debounce.md",
     "how-to/run-a-worker.md",
     "how-to/operate.md",
     "how-to/transactions-in-handlers.md",
+    "how-to/batches.md",
 ]
 
 
@@ -49,9 +55,14 @@ def test_every_public_name_has_a_docstring_and_a_place_in_the_reference(name: st
     assert any(re.search(rf"`[^`\n]*\b{name}\b", page.read_text("utf-8")) for page in pages)
 
 
-@pytest.mark.parametrize("kind", [App, Decorators, Job, holdfast.Handle, holdfast.Context])
+@pytest.mark.parametrize(
+    "kind",
+    [App, Decorators, Job, holdfast.Handle, holdfast.Group, holdfast.Context, holdfast.BatchContext],
+)
 def test_every_public_method_is_in_the_reference(kind: type) -> None:
-    text = "".join((DOCS / "reference" / page).read_text("utf-8") for page in ("app.md", "context.md"))
+    text = "".join(
+        (DOCS / "reference" / page).read_text("utf-8") for page in ("app.md", "context.md", "groups.md")
+    )
     for name in vars(kind):
         awaited = name.removesuffix("_sync")
         if not name.startswith("_") and name not in UNDOCUMENTED:
@@ -64,7 +75,7 @@ def test_every_code_of_an_error_is_in_the_reference() -> None:
 
 
 # Words between the parts of Holdfast, on what users hold.
-UNDOCUMENTED = {"declared", "declared_kinds", "run", "run_sync", "schema"}
+UNDOCUMENTED = {"declared", "declared_kinds", "declared_limits", "run", "run_sync", "schema"}
 
 
 def test_every_public_attribute_of_an_app_is_in_the_reference() -> None:
@@ -75,7 +86,8 @@ def test_every_public_attribute_of_an_app_is_in_the_reference() -> None:
 
 def test_type_checkers_know_the_very_options_that_a_kind_of_job_takes() -> None:
     taken, known = KindOptions.__annotations__, JobOptions.__annotations__
-    assert {name: taken[name] for name in taken if name != "asked"} == known
+    # `app.job` with a batch has a signature of its own.
+    assert {name: taken[name] for name in taken if name not in ("asked", "batch")} == known
     assert known.keys() - FlowOptions.__annotations__.keys() == {"on_lost", "isolate", "memory_limit"}
 
 

@@ -13,6 +13,8 @@ import pytest
 from support.logs import whole_lines
 from support.waiting import block_until
 
+pytestmark = pytest.mark.machine  # programs in processes of their own
+
 HEAD = """
 import asyncio, sys
 from holdfast import App

@@ -75,6 +75,7 @@ def test_two_jobs_of_one_name_are_both_named(apart: App) -> None:
         ({"tags": [""]}, "tag ''"),
         ({"tags": [3]}, "tag 3"),
         ({"on_lost": "ignore"}, '"retry" or "fail"'),
+        ({"keep_logs": "sometimes"}, 'keep_logs is .sometimes.: give "never", "on_failure" or "always"'),
         ({"isolate": "thread"}, "isolate is 'thread': give \"process\""),
         ({"memory_limit": 2**30}, 'memory_limit needs isolate="process"'),
         ({"memory_limit": 0, "isolate": "process"}, "memory_limit is 0"),

@@ -18,6 +18,7 @@ def calls(tmp_path: Path) -> Path:
     return file
 
 
+@pytest.mark.machine  # mypy reads all of the package
 @pytest.mark.timeout(300)
 def test_mypy_refuses_the_wrong_calls_and_no_others(calls: Path) -> None:
     done = subprocess.run(

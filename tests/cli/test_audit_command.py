@@ -49,6 +49,12 @@ def test_entries_are_narrowed_and_paged(left: str, capsys: Captured) -> None:
     assert capsys.readouterr().err.startswith("more: --after ")
 
 
+def test_the_audit_alone_is_its_list(left: str, capsys: Captured) -> None:
+    assert told(capsys, "list") == told(capsys)
+    assert told(capsys, "list", "--by", "eve") == told(capsys, "--by", "eve")
+    assert "list" in told(capsys, "--help")
+
+
 def test_an_empty_audit_and_a_wrong_cursor(dsn: str, capsys: Captured) -> None:
     assert told(capsys, "--dsn", dsn) == "nobody has done anything yet\n"
     assert main(["audit", "--dsn", dsn, "--after", "nonsense"]) == 2

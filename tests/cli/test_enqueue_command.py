@@ -70,7 +70,7 @@ def test_options_choose_queue_time_priority_key_and_tags(known: str, capsys: Cap
         ("bulk", 0, ["a", "b"], "2031-01-31 09:00:00+00")
     ]
     assert main([*given[:-1], "--queue", "bulk"]) == 0
-    assert capsys.readouterr().out == "job 1 is active and has this unique key: nothing was enqueued\n"
+    assert capsys.readouterr().out == "job 1 has this unique key: nothing was enqueued\n"
     assert main([*given[:6], "--in", "2h"]) == 0
     assert stored(known, "select state::text from holdfast.jobs where queue = 'payments'") == [("scheduled",)]
 

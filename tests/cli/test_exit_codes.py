@@ -38,7 +38,7 @@ def powerless(dsn: str) -> Iterator[str]:
 )
 def test_a_right_that_is_missing_is_a_refusal(powerless: str, arguments: list[str], capsys: Captured) -> None:
     assert main([*arguments, "--dsn", powerless]) == 4
-    [line] = capsys.readouterr().err.splitlines()
+    *_, line = capsys.readouterr().err.splitlines()
     assert "permission denied" in line
 
 
@@ -76,7 +76,7 @@ def test_an_option_that_only_the_app_can_refuse_is_a_wrong_call_too(
     finally:
         app.close_sync()
     assert main([*arguments, "--dsn", dsn]) == 2
-    [line] = capsys.readouterr().err.splitlines()
+    *_, line = capsys.readouterr().err.splitlines()  # before it, which database would be changed
     assert line.startswith("holdfast: ")
     assert told in line
     assert f'(see "holdfast {arguments[0]} {arguments[1]} --help")' in line

@@ -5,6 +5,7 @@ import fcntl
 import json
 import os
 import pty
+import re
 import struct
 import subprocess
 import termios
@@ -123,10 +124,10 @@ def test_a_flow_is_shown_with_steps_waits_children_and_history(left: Left, capsy
     assert facts["steps"][-1]["failures"] == 3
     assert [run["outcome"] for run in facts["history"]][-3:] == ["retried", "retried", "failed"]
     text = "\n".join(lines(capsys, "show", str(left.waiting)))
-    assert 'waits    for event "packed:1", until ' in text
+    assert 'waits     for event "packed:1", until ' in text
     assert '{"reserved": 1}' in text
     text = "\n".join(lines(capsys, "show", str(left.machine)))
-    assert "type     state machine" in text
+    assert "type      state machine" in text
     assert "moved to Parse" in text
     assert "✕ failed" in text
 
@@ -151,8 +152,8 @@ def test_a_payload_that_was_refused_is_shown_with_the_reason_and_what_to_do(
 
     flow = asyncio.run(leave())
     text = "\n".join(lines(capsys, "show", str(flow)))
-    assert 'waits    for event "packed"' in text
-    assert 'error    the payload of event "packed" does not fit its type: expected int, got str' in text
+    assert 'waits     for event "packed"' in text
+    assert 'error     the payload of event "packed" does not fit its type: expected int, got str' in text
     assert "Send one that fits: holdfast flows emit packed JSON" in text
     [summary] = answer(capsys, "list")
     assert (summary["waits_for"], summary["until"]) == ("packed", None), "not when it is looked at again"
@@ -178,11 +179,22 @@ def test_the_way_of_a_flow_is_drawn(left: Left, capsys: Captured) -> None:
     ]
 
 
+def test_the_drawing_is_broken_between_words(left: Left) -> None:
+    def words(columns: int) -> list[str]:
+        text = re.sub(
+            r"\x1b\[[0-9;]*m", "", in_terminal(columns, "flows", "show", str(left.failed), "--graph")
+        )
+        assert max(map(len, text.splitlines())) <= columns, text
+        return [word for word in text.split() if word != "│"]
+
+    assert words(40) == words(300)
+
+
 @pytest.mark.parametrize("columns", [80, 120])
 def test_nothing_but_sentences_is_wider_than_the_terminal(left: Left, columns: int) -> None:
     for arguments in (["list"], ["show", str(left.failed), "--graph"], ["show", str(left.waiting)]):
         text = in_terminal(columns, "flows", *arguments)
-        plain = text.replace("\x1b[1m", "").replace("\x1b[0m", "")
+        plain = re.sub(r"\x1b\[[0-9;]*m", "", text)
         assert max(map(len, plain.splitlines())) <= columns, plain
 
 
@@ -226,7 +238,9 @@ def test_operators_resume_retry_cancel_and_send_events(left: Left, capsys: Captu
 
 def test_done_steps_are_forgotten_only_when_the_operator_says_so(left: Left, capsys: Captured) -> None:
     assert main(["flows", "retry", str(left.failed)]) == 4
-    assert capsys.readouterr().err == (
+    where, refused = capsys.readouterr().err.splitlines(keepends=True)
+    assert where.startswith("holdfast: database ")
+    assert refused == (
         f"holdfast: flow {left.failed} would discard the results of 11 finished steps and run them again: "
         "give --yes to do it\n"
     )
@@ -249,7 +263,7 @@ def test_a_plain_job_is_refused_with_what_to_use_for_jobs(left: Left, capsys: Ca
         assert main(["flows", verb, str(child)]) == 3
         told = capsys.readouterr().err
         assert f'job {child} of kind "mail" is not a flow' in told
-        assert "for a job use app." in told
+        assert 'for a job use "holdfast jobs ' in told
 
 
 def test_what_cannot_be_done_is_said_with_an_exit_code(left: Left, capsys: Captured) -> None:

@@ -8,6 +8,8 @@ import pytest
 from cli.worker_processes import APP, Start, enqueue
 from worker.handler_runs import is_alive
 
+pytestmark = pytest.mark.machine  # each starts several interpreters
+
 FORKING = """
 import os
 

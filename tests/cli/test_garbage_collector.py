@@ -10,6 +10,8 @@ import pytest
 
 from cli.worker_processes import APP, Start, enqueue
 
+pytestmark = pytest.mark.machine  # each starts several interpreters
+
 TELLING = """
 import gc
 

@@ -11,6 +11,8 @@ from cli.worker_processes import APP, Start, enqueue
 from support.waiting import block_until
 from worker.handler_runs import is_alive
 
+pytestmark = pytest.mark.machine  # each starts several interpreters
+
 ISOLATED = """
 import os, subprocess
 

@@ -206,13 +206,13 @@ def test_a_job_is_not_moved_to_a_queue_that_nothing_knows(left: str, capsys: Cap
 @pytest.mark.parametrize(
     ("arguments", "told_of"),
     [
-        (["cancel"], "Missing argument 'ID…'"),
-        (["cancel", "x"], "'x' is not a valid integer"),
+        (["cancel"], "say which jobs: give their ids, --filter or --all"),
+        (["cancel", "x"], "'x' is not a valid integer (see"),
         (["cancel", "0"], "0 is not in the range"),
         (["cancel", "99999999999999999999"], "not a job id"),
         (["cancel", "1", "--by", " "], "say who does it"),
-        (["reschedule", "1", "soon"], "'soon' is not a time"),
-        (["reschedule", "2h"], "Missing argument 'ID…'"),
+        (["reschedule", "1", "soon"], "or a length from now such as 2h"),
+        (["reschedule", "2h"], "say which jobs: give their ids, --filter or --all"),
         (["reprioritise", "1", "--to", "10"], "10 is not in the range 0<=x<=9"),
         (["reprioritise", "1"], "Missing option '--to'"),
         (["move", "1"], "Missing option '--to'"),

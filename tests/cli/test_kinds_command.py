@@ -27,6 +27,7 @@ charge  coroutine
   kept      for 2h
   lost      a job whose worker is lost fails, and does not run again
   tags      money, vip
+  limits    cpu, stripe by order and note
   workers   no live worker knows it
   seen      first 2026-01-30 09:00:00, last 2026-01-31 09:00:00 UTC
   release   Holdfast 1.2.3
@@ -67,6 +68,7 @@ def known(dsn: str, monkeypatch: pytest.MonkeyPatch) -> str:
                 keep="2h",
                 on_lost="fail",
                 tags=["money", "vip"],
+                limit=[app.limit("stripe", per_key=2).by("order", "note"), app.limit("cpu", total=8)],
             )
             async def charge(order: int, card: Secret[str], payer: Payer, note: str = "") -> Secret[str]:
                 return "receipt"
@@ -103,6 +105,7 @@ def test_a_kind_is_shown(known: str, capsys: Captured) -> None:
     assert told(capsys, "show", "charge") == SHOWN
     facts = told_json(capsys, "show", "charge")
     assert facts["parameters"][1] == {"name": "card", "type": "text", "is_required": True, "is_secret": True}
+    assert facts["limits"] == [{"name": "cpu", "by": []}, {"name": "stripe", "by": ["order", "note"]}]
     assert (facts["timeout"], facts["last_seen_at"]) == (540.0, "2026-01-31T09:00:00+00:00")
 
 

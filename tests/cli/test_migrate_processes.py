@@ -15,6 +15,8 @@ from holdfast.postgres.schema import Schema
 from holdfast.storage.migrations import packaged
 from migrations.migration_folders import NOTES, ROWS, migrations
 
+pytestmark = pytest.mark.machine  # each starts several interpreters
+
 TEN = Schema("ten")
 IN_THE_MIDDLE = "select pg_advisory_xact_lock(42);"
 WAITING = (

@@ -46,8 +46,9 @@ def test_nothing_is_done_without_a_yes(left: str, capsys: Captured) -> None:
     where, *said = err.splitlines()
     assert where.startswith("holdfast: database ")
     assert said == [
-        "cancel would concern 3 jobs; others that match: 1 cancelled",
-        "holdfast: give --yes to do it",
+        "cancel would concern 3 jobs that match kind:welcome",
+        "  skipped: 1 cancelled (only jobs that have not ended can be cancelled)",
+        "holdfast: this would cancel 3 jobs: give --yes to do it",
     ]
     assert (
         told(capsys, "operations", "start", "cancel", "kind:welcome", "--dry-run")[1]
@@ -67,6 +68,7 @@ def test_an_operation_is_run_and_told_of(left: str, capsys: Captured) -> None:
         "state:ready",
         "--queue",
         "bulk",
+        "--create",
         "--by",
         "ann",
         "--reason",
@@ -79,10 +81,10 @@ def test_an_operation_is_run_and_told_of(left: str, capsys: Captured) -> None:
     assert out == "operation 2 is done: 3 cancelled\n"
     heads, second, first = told(capsys, "operations", "list")[0].splitlines()
     assert heads.split()[:4] == ["ID", "STATE", "ACTION", "FILTER"]
-    assert second.split()[:4] == ["2", "done", "cancel", "queue:bulk"]
+    assert second.split()[:5] == ["2", "✓", "done", "cancel", "queue:bulk"]
     assert "move queue=bulk" in first
     shown = told(capsys, "operations", "show", "1")[0].splitlines()
-    assert shown[:2] == ["operation 1 is done: move queue=bulk on state:ready", "  by        ann, slow"]
+    assert shown[:2] == ["operation 1  ✓ done  move queue=bulk on state:ready", "  by        ann, slow"]
     assert shown[-1] == "  result    3 moved"
     assert told(capsys, "operations", "stop", "1")[0] == "operation 1 is done: 3 moved\n"
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from cli.terminal import terminal
 from holdfast import App
 from holdfast.cli import main
 
@@ -51,6 +52,9 @@ def test_a_queue_is_paused_with_a_note_and_resumed(left: str, capsys: Captured) 
     assert text.startswith('queue "mail" is paused until 20')
     assert text.endswith("resume it with: holdfast queues resume mail\n")
     assert "‖ paused until 20" in told(capsys, "queues", "list")
+    with terminal("queues", "list") as shown:
+        assert "‖ paused for another 1h 59m: provider down" in shown.read_to_the_end()
+    assert 7000 < told_json(capsys, "queues", "list")[0]["pause_left"] < 7200
     assert told_json(capsys, "queues", "list")[0]["note"] == "provider down"
     assert (
         told(capsys, "jobs", "explain", "1").splitlines()[1] == "Resume it with: holdfast queues resume mail"

@@ -9,12 +9,15 @@ import pytest
 
 from cli.worker_processes import APP, Start, WorkerProcess, enqueue, reach, state_and_attempt
 
+pytestmark = pytest.mark.machine  # each starts several interpreters
+
 REPLACED = "starting another"
 
 # A process waits in its import until it is let in.
 WAITING = """
 import os, time
 from pathlib import Path
+
 Path(f"importing-{time.monotonic_ns():020}-{os.getpid()}").touch()
 while not (Path("all-in").exists() or Path(f"in-{os.getpid()}").exists()):
     time.sleep(0.01)

@@ -169,6 +169,7 @@ def test_the_third_signal_ends_a_process_whose_event_loop_is_blocked(
     assert state_and_attempt(conn, job) == ("running", 1)
 
 
+@pytest.mark.machine  # starts several interpreters
 def test_a_killed_process_is_replaced_and_a_signal_ends_them_all(
     start: Start, conn: psycopg.Connection, folder: Path
 ) -> None:
@@ -194,6 +195,7 @@ def test_a_killed_process_is_replaced_and_a_signal_ends_them_all(
     assert worker.log.count("worker stopped") == 2
 
 
+@pytest.mark.machine  # starts several interpreters
 def test_a_service_manager_that_signals_every_process_does_not_hurry_them(
     start: Start, conn: psycopg.Connection, folder: Path
 ) -> None:
@@ -209,6 +211,7 @@ def test_a_service_manager_that_signals_every_process_does_not_hurry_them(
     assert state_and_attempt(conn, job) == ("succeeded", 1)
 
 
+@pytest.mark.machine  # starts several interpreters
 def test_the_second_signal_hurries_every_process(start: Start, conn: psycopg.Connection) -> None:
     worker = start("--processes", "2")
     worker.wait_for_log("worker started", times=2)
@@ -221,6 +224,7 @@ def test_the_second_signal_hurries_every_process(start: Start, conn: psycopg.Con
     assert state_and_attempt(conn, job) == ("ready", 0)
 
 
+@pytest.mark.machine  # starts several interpreters
 def test_a_signal_while_the_first_process_starts_ends_it_and_starts_no_other(
     start: Start, conn: psycopg.Connection, folder: Path
 ) -> None:
@@ -239,6 +243,7 @@ def test_a_signal_while_the_first_process_starts_ends_it_and_starts_no_other(
     assert conn.execute("select count(*) from holdfast.worker").fetchone() == (0,)
 
 
+@pytest.mark.machine  # starts several interpreters
 def test_no_process_outlives_a_killed_parent(start: Start, conn: psycopg.Connection) -> None:
     worker = start("--processes", "2", "--grace", "100ms")
     worker.wait_for_log("worker started", times=2)

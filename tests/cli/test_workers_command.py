@@ -11,47 +11,47 @@ Captured = pytest.CaptureFixture[str]
 
 LIST = """\
 ID  STATE          HOST   PID   VERSION  SLOTS  BEAT        QUEUES         KINDS  RUNS
-1   ● live, leads  web-1  4711  1.2.3    2/100  2s ago      mail, default  2      7 for 5m 30s (charge), 8 for 30s (send)
-2   ◌ silent       web-2  4712  1.2.3    0/10   35s ago     mail           1
-3   ✕ lost         web-3  4713  1.2.3    0/10   5m 30s ago  mail           1
+1   ● live, leads  web-1  4711  1.2.3    2/100  2h ago      mail, default  2      7 for 5h 30m (charge), 8 for 3h (send)
+2   ◌ silent       web-2  4712  1.2.3    0/10   3h ago      mail           1
+3   ✕ lost         web-3  4713  1.2.3    0/10   5h 30m ago  mail           1
 """  # noqa: E501  # as wide as it is printed
 SHOWN = """\
 worker 1  ● live, leads
-  process  4711 on web-1, Holdfast 1.2.3
-  started  {started} UTC, 1h 30m ago
-  beat     2s ago; it counts as lost if none comes within 27s
-  slots    2 of 100 are used
-  queues   mail, default
-  kinds    charge, send
+  process   4711 on web-1, Holdfast 1.2.3
+  started   {started} UTC, 6h 30m ago
+  beat      2h ago; it counts as lost if none comes within 1h 27m
+  slots     2 of 100 are used
+  queues    mail, default
+  kinds     charge, send
 
 JOB  KIND    TRY  FOR
-7    charge  3    5m 30s  asked to stop
-8    send    1    30s
+7    charge  3    5h 30m  asked to stop
+8    send    1    3h
 """
 
 
 @pytest.fixture
 def left(dsn: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Half a second of room before the next whole one, for what the test itself takes."""
+    """Most of a minute of room before the next whole one, for what the test itself takes."""
     monkeypatch.setenv("HOLDFAST_DSN", dsn)
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute(
             "insert into holdfast.worker"
             " (host, pid, version, queues, kinds, slots, started_at, beat_at, expires_at, lost_at)"
-            " select host, pid, '1.2.3', queues::text[], kinds::text[], slots, now() - interval '90m',"
+            " select host, pid, '1.2.3', queues::text[], kinds::text[], slots, now() - interval '6h 30m 5s',"
             " now() - beat, now() + rest, now() - lost"
             " from (values ('web-1', 4711, '{mail,default}', '{charge,send}', 100,"
-            " interval '2s', interval '28s', null::interval),"
-            " ('web-2', 4712, '{mail}', '{send}', 10, '35s', '-5s', null),"
-            " ('web-3', 4713, '{mail}', '{send}', 10, '5m 30s', '-5m', '4m 50s'))"
+            " interval '2h 5s', interval '1h 27m 55s', null::interval),"
+            " ('web-2', 4712, '{mail}', '{send}', 10, '3h 5s', '-1h -5s', null),"
+            " ('web-3', 4713, '{mail}', '{send}', 10, '5h 30m 5s', '-5h', '4h 50m 5s'))"
             " as w (host, pid, queues, kinds, slots, beat, rest, lost)"
         )
         connection.execute("insert into holdfast.leader (worker, term, expires_at) values (1, 1, 'infinity')")
         connection.execute(
             "insert into holdfast.lease"
             " (worker, job, run, started_at, timeout_at, attempt, kind, cancel_requested_at)"
-            " values (1, 7, 1, now() - interval '5m 30s', now(), 3, 'charge', now()),"
-            " (1, 8, 2, now() - interval '30s', now(), 1, 'send', null)"
+            " values (1, 7, 1, now() - interval '5h 30m 5s', now(), 3, 'charge', now()),"
+            " (1, 8, 2, now() - interval '3h 5s', now(), 1, 'send', null)"
         )
     return dsn
 
@@ -74,8 +74,8 @@ def test_a_worker_is_shown_with_what_it_runs(left: str, capsys: Captured) -> Non
 
 
 def test_a_silent_and_a_lost_worker_say_what_happens_to_their_jobs(left: str, capsys: Captured) -> None:
-    assert "35s ago, overdue for 5s: the leader will give its jobs to others" in told(capsys, "show", "2")
-    assert "it was given up 4m 50s ago, and others run its jobs" in told(capsys, "show", "3")
+    assert "3h ago, overdue for 1h: the leader will give its jobs to others" in told(capsys, "show", "2")
+    assert "it was given up 4h 50m ago, and others run its jobs" in told(capsys, "show", "3")
 
 
 def test_a_worker_that_does_not_exist_is_exit_code_3(left: str, capsys: Captured) -> None:

@@ -105,6 +105,24 @@ def test_the_handler_gets_the_value_as_it_was_given() -> None:
     assert signature.secrets_in(text) == ("s3cret-token", "4111-1111")
 
 
+class Vault:
+    """JSON has no form for it."""
+
+
+def test_secrets_taken_are_those_given_and_the_defaults_of_the_others() -> None:
+    def pay(
+        order: int = 1234567,
+        token: Secret[str] = "s3cret-token",
+        card: Card = Card("4111-1111"),  # noqa: B008  # frozen, and read only
+        vault: Secret[Any] = Vault(),  # noqa: B008
+    ) -> None: ...
+
+    signature = signature_of(pay)
+    assert signature.secrets_taken("{}") == ("s3cret-token", "4111-1111")
+    assert signature.secrets_taken('{"token":"s3cret-given"}') == ("s3cret-given", "4111-1111")
+    assert signature.secrets_taken("no JSON") == signature.secrets_in("{}") == ()
+
+
 @pytest.mark.parametrize(
     "args",
     [

@@ -51,6 +51,12 @@ def test_what_libpq_cannot_read_is_an_invalid_connection_string(text: str) -> No
         Dsn.parse(text)
 
 
+@pytest.mark.parametrize("text", ["embeded", "Embedded", "embeded:/srv/shop/.holdfast"])
+def test_a_misspelt_private_server_is_recognised(text: str) -> None:
+    with pytest.raises(InvalidConnectionString, match='did you mean "embedded"'):
+        Dsn.parse(text)
+
+
 @pytest.mark.parametrize("scheme", ["mysql", "postgresql+psycopg", "redis", "http"])
 def test_a_url_of_another_database_has_an_error_of_its_own(scheme: str) -> None:
     with pytest.raises(UnsupportedScheme) as raised:

@@ -1,6 +1,7 @@
 """Why a pool has no connection to lend: all are in use, the server refuses more, or it does not answer."""
 
 import asyncio
+from time import monotonic
 
 import pytest
 
@@ -64,3 +65,15 @@ def test_a_caller_that_stops_waiting_says_what_did_not_answer_and_for_how_long()
     told = availability.no_answer(6.98765)
     assert isinstance(told, ConnectionFailed), "which the pool has logged"
     assert "the database system is starting up" in str(told)
+
+
+def test_an_attempt_that_began_before_the_last_success_is_no_new_loss(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    availability = Availability("db:5432/shop")
+    before = monotonic()
+    availability.works()
+    availability.lost("server_login_retry", tried_at=before)
+    assert caplog.messages == []
+    availability.lost("connection refused", tried_at=monotonic())
+    assert [message.rpartition(": ")[2] for message in caplog.messages] == ["connection refused"]

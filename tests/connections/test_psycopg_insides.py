@@ -2,8 +2,10 @@
 
 import ast
 from pathlib import Path
+from typing import Any
 
 import psycopg
+import pytest
 
 import holdfast
 
@@ -27,11 +29,56 @@ def test_no_module_of_psycopg_is_imported_that_it_does_not_promise() -> None:
             assert parts[0] != "psycopg" or not any(part.startswith("_") for part in parts), (path, name)
 
 
-async def test_open_transaction_blocks_are_counted(dsn: str) -> None:
-    async with await psycopg.AsyncConnection.connect(dsn) as connection:
-        assert connection._num_transactions == 0
-        async with connection.transaction():
-            assert connection._num_transactions == 1
+CHANGED = (
+    "psycopg {version} does not count open transaction() blocks in `_num_transactions` any more. Three "
+    "places lean on it: `_has_begun` in worker/committing_block.py (without it, a handler's own connection "
+    "that is inside a transaction() is not refused, and its job is reported as succeeded before it is "
+    "committed), and `LentConnection` and `BlockingFace` in postgres/. See "
+    "docs/explanation/connection-pool.md"
+)
+
+
+@pytest.mark.parametrize("is_awaited", [True, False])
+async def test_open_transaction_blocks_are_counted(dsn: str, is_awaited: bool) -> None:
+    def count(connection: Any) -> int:
+        number = getattr(connection, "_num_transactions", None)
+        assert isinstance(number, int), CHANGED.format(version=psycopg.__version__)
+        return number
+
+    if is_awaited:
+        async with await psycopg.AsyncConnection.connect(dsn) as awaited:
+            counts = [count(awaited)]
+            async with awaited.transaction():
+                counts.append(count(awaited))
+                async with awaited.transaction():
+                    counts.append(count(awaited))
+            counts.append(count(awaited))
+    else:
+        with psycopg.connect(dsn) as blocking:
+            counts = [count(blocking)]
+            with blocking.transaction():
+                counts.append(count(blocking))
+                with blocking.transaction():
+                    counts.append(count(blocking))
+            counts.append(count(blocking))
+    assert counts == [0, 1, 2, 0], CHANGED.format(version=psycopg.__version__)
+
+
+@pytest.mark.parametrize("is_awaited", [True, False])
+async def test_psycopg_refuses_to_commit_while_that_count_is_not_zero(dsn: str, is_awaited: bool) -> None:
+    """So a block on a connection of ours, which sets it, cannot be committed by its handler."""
+    if is_awaited:
+        async with await psycopg.AsyncConnection.connect(dsn) as awaited:
+            awaited._num_transactions = 1
+            with pytest.raises(psycopg.ProgrammingError, match="forbidden"):
+                await awaited.commit()
+            awaited._num_transactions = 0
+    else:
+        with psycopg.connect(dsn) as blocking:
+            blocking._num_transactions = 1
+            with pytest.raises(psycopg.ProgrammingError, match="forbidden"):
+                blocking.commit()
+            blocking._num_transactions = 0
 
 
 def test_a_shared_record_of_prepared_statements_gives_no_name_twice(dsn: str) -> None:

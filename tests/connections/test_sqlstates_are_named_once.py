@@ -16,7 +16,8 @@ OWNER = SOURCE / "postgres/sqlstate.py"
 
 def _is_code(value: object) -> bool:
     try:
-        return isinstance(value, str) and bool(psycopg.errors.lookup(value))
+        # In lower case it is the name of a setting: some are called as the error that they lead to.
+        return isinstance(value, str) and value == value.upper() and bool(psycopg.errors.lookup(value))
     except KeyError:
         return False
 

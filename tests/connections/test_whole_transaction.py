@@ -12,8 +12,8 @@ from psycopg.rows import dict_row
 from connections.conftest import Observer
 from holdfast.errors import ConnectionLost, DataRefused, InvalidInput, StatementFailed, TransactionEnded
 from holdfast.postgres.database import Database
+from holdfast.postgres.lent_connection import LentConnection
 from holdfast.postgres.options import PoolOptions
-from holdfast.postgres.pooled_connection import PooledConnection
 from holdfast.postgres.statement import Statement
 from holdfast.postgres.thread_transactions import ThreadTransactions
 from support.pgbouncer import pgbouncer
@@ -44,7 +44,7 @@ async def written(observer: Observer) -> Any:
     return await observer.value("select coalesce(array_agg(text order by text), '{}') from note")
 
 
-async def committed(database: Database, text: str, ending: Statement[Any]) -> PooledConnection:
+async def committed(database: Database, text: str, ending: Statement[Any]) -> LentConnection:
     transaction = database.whole_transaction()
     connection = await transaction.begin()
     await connection.execute("insert into note values (%s)", [text])
@@ -97,24 +97,24 @@ async def test_what_only_the_commit_refuses_is_not_committed(dsn: str, observer:
         await committed(database, "once", last())
 
 
-async def drop_a_table(connection: PooledConnection) -> None:
+async def drop_a_table(connection: LentConnection) -> None:
     await connection.execute("create table short_lived ()")
     await connection.execute("drop table short_lived")
 
 
-async def roll_back_a_part(connection: PooledConnection) -> None:
+async def roll_back_a_part(connection: LentConnection) -> None:
     async with connection.transaction(force_rollback=True):
         await connection.execute("insert into note values ('a part')")
 
 
-async def prepare_very_much(connection: PooledConnection) -> None:
+async def prepare_very_much(connection: LentConnection) -> None:
     for number in range(120):
         await connection.execute(f"select {number}".encode(), prepare=True)
 
 
 @pytest.mark.parametrize("act", [drop_a_table, roll_back_a_part, prepare_very_much])
 async def test_what_makes_psycopg_drop_prepared_statements_fails_no_commit(
-    dsn: str, observer: Observer, act: Callable[[PooledConnection], Any]
+    dsn: str, observer: Observer, act: Callable[[LentConnection], Any]
 ) -> None:
     async with one(dsn) as database:
         for number in range(7):
@@ -142,7 +142,7 @@ async def test_a_session_that_dropped_its_statements_unseen_fails_one_commit_and
         connection.pgconn.exec_(b"deallocate all")
         with pytest.raises(StatementFailed, match="does not exist"):
             await transaction.commit(last("2"))
-        assert (await committed(database, "third", last("3"))) is not first
+        assert (await committed(database, "third", last("3"))).pgconn is not first.pgconn
     assert await written(observer) == ["1", "3", "first", "third"]
 
 
@@ -200,9 +200,78 @@ async def test_factories_and_the_refusal_to_commit_end_with_the_block(dsn: str) 
                 await end()
         await transaction.commit(last())
         async with database.connection() as again:
-            assert again is connection
+            assert again.pgconn is connection.pgconn
             assert await (await again.execute("select 1")).fetchone() == (1,)
             await again.commit()
+
+
+async def execute(connection: LentConnection) -> Any:
+    return await connection.execute("insert into note values ('late')")
+
+
+async def execute_by_an_old_cursor(connection: LentConnection) -> Any:
+    return await connection.cursor().execute("insert into note values ('late')")
+
+
+async def copy(connection: LentConnection) -> Any:
+    async with connection.cursor().copy("copy note from stdin") as rows:
+        await rows.write_row(["late"])
+
+
+async def begin_a_part(connection: LentConnection) -> Any:
+    async with connection.transaction():
+        pytest.fail("a part has begun")
+
+
+async def commit(connection: LentConnection) -> Any:
+    await connection.commit()
+
+
+@pytest.mark.parametrize("late", [execute, execute_by_an_old_cursor, copy, begin_a_part, commit])
+async def test_what_outlives_its_block_cannot_use_the_connection_that_another_block_has(
+    dsn: str, observer: Observer, late: Callable[[LentConnection], Any]
+) -> None:
+    async with one(dsn) as database:
+        old = await committed(database, "own", last("first"))
+        transaction = database.whole_transaction()
+        connection = await transaction.begin()
+        assert connection.pgconn is old.pgconn
+        with pytest.raises(psycopg.OperationalError, match="connection was for has ended"):
+            await late(old)
+        assert old.closed
+        old.cancel()
+        await old.cancel_safe()
+        await old.close()
+        await transaction.commit(last("second"))
+    assert await written(observer) == ["first", "own", "second"]
+
+
+async def test_what_waits_for_its_turn_when_its_block_ends_is_refused(dsn: str, observer: Observer) -> None:
+    async with one(dsn) as database:
+        transaction = database.whole_transaction()
+        connection = await transaction.begin()
+        async with connection.lock:  # as a statement of another task has it
+            ending = asyncio.create_task(transaction.commit(last()))
+            await asyncio.sleep(0)
+            late = asyncio.create_task(connection.execute("insert into note values ('late')"))
+            await asyncio.sleep(0)
+        await ending
+        with pytest.raises(psycopg.OperationalError, match="has ended"):
+            await late
+    assert await written(observer) == ["last"]
+
+
+async def test_notices_are_told_to_the_block_that_asked_for_them_and_not_to_the_next(dsn: str) -> None:
+    told: list[str | None] = []
+    async with one(dsn) as database:
+        for number in range(2):
+            transaction = database.whole_transaction()
+            connection = await transaction.begin()
+            if number == 0:
+                connection.add_notice_handler(lambda notice: told.append(notice.message_primary))
+            await connection.execute(f"do $$ begin raise notice 'number {number}'; end $$")
+            await transaction.commit(last(str(number)))
+    assert told == ["number 0"]
 
 
 async def test_a_lost_reply_to_the_commit_leaves_it_unknown(dsn: str, observer: Observer) -> None:

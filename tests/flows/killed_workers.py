@@ -25,6 +25,7 @@ WRITES: dict[str, Callable[[list[Any]], bool]] = {
     "claim": lambda rows: rows[0][2] is not None,
     "promote": lambda rows: rows[0][0] > 0,
     "flow_time_out": lambda rows: rows[0][0] > 0,
+    "group_count": lambda rows: rows[0][0] > 0,
     **dict.fromkeys(
         (
             "flow_checkpoint",
@@ -36,6 +37,7 @@ WRITES: dict[str, Callable[[list[Any]], bool]] = {
             "settle",
             "complete",
             "cancel",
+            "group_close",
         ),
         bool,
     ),
@@ -127,7 +129,7 @@ async def lives(
                     if await _is_over(app, handle.id, kill):
                         return await handle.result(timeout="1s"), kills
             finally:
-                await _forget_the_dead(dsn)
+                await forget_the_dead(dsn)
     raise AssertionError("the last worker ended too early")
 
 
@@ -144,7 +146,7 @@ async def _is_over(app: App, job: int, kill: Kill) -> bool:
             await kill.wrote.wait()
 
 
-async def _forget_the_dead(dsn: str) -> None:
+async def forget_the_dead(dsn: str) -> None:
     """As if their leases had run out and their connections had closed, without the wait."""
     async with await psycopg.AsyncConnection.connect(dsn, autocommit=True) as connection:
         await connection.execute(

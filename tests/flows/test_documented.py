@@ -5,7 +5,7 @@ import re
 import pytest
 
 from holdfast import Flow
-from holdfast.flows.operators import FlowOperators
+from holdfast.flows.flows import Flows
 from support.doc_examples import DOCS, run_page
 
 
@@ -26,6 +26,6 @@ def test_everything_that_a_flow_can_do_is_in_the_reference() -> None:
 
 def test_everything_that_operators_can_do_is_in_the_reference() -> None:
     text = (DOCS / "reference/flows.md").read_text("utf-8")
-    for name in vars(FlowOperators):
+    for name in vars(Flows):
         if not name.startswith("_"):
             assert f"app.flows.{name.removesuffix('_sync')}(" in text, name

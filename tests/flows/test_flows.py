@@ -270,6 +270,25 @@ async def test_a_commit_that_took_place_is_no_failure_though_its_answer_was_lost
         assert connection.execute("select count(*) from deed").fetchone() == (1,)
 
 
+async def test_what_outlives_a_transaction_cannot_use_its_connection(app: App, books: str) -> None:
+    @app.flow
+    async def booking(flow: Flow) -> str:
+        async with flow.transaction("book") as first:
+            assert first is not None
+            await first.execute("insert into deed values ('paid')")
+        async with flow.transaction("tell") as second:
+            assert second is not None
+            with pytest.raises(psycopg.OperationalError, match="connection was for has ended"):
+                await first.execute("insert into deed values ('late')")
+            await second.execute("insert into deed values ('told')")
+        return "booked"
+
+    async with working(app):
+        assert await (await booking.enqueue()).result(timeout="30s") == "booked"
+    with psycopg.connect(books) as connection:
+        assert connection.execute("select count(*) from deed where name = 'late'").fetchone() == (0,)
+
+
 @pytest.mark.parametrize("is_own", [True, False])
 async def test_a_transaction_that_was_ended_inside_has_failed_and_never_runs_again(
     app: App, books: str, is_own: bool

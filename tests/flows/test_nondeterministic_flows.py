@@ -248,6 +248,7 @@ async def test_what_is_no_function_and_no_job_is_refused_with_what_to_give_inste
         'step "x" is given <Job mail>: give a function': lambda flow: flow.step("x", mail),
         "charge is not a job: write @app.job above it": lambda flow: flow.call(charge, 3),
         "give flow.call the job, and its arguments": lambda flow: flow.call(charge(3)),
+        "flow.call(job, …).named('letter')": lambda flow: flow.call("letter", mail),
         "cannot wait for itself": lambda flow: flow.wait_job(flow.job.id),
     }
 

@@ -6,7 +6,15 @@ import pytest
 
 from flows.fast_worker import state_of, until_state, working
 from holdfast import App, Context, Done, Flow, Machine, Next, Retry, Step
-from holdfast.errors import FlowNotFailed, InvalidInput, JobEnded, JobNotFound, NotAFlow, StepNotFound
+from holdfast.errors import (
+    FlowNotFailed,
+    InvalidInput,
+    JobEnded,
+    JobNotFound,
+    NotAFlow,
+    StepFailed,
+    StepNotFound,
+)
 from support.blocking_in_a_loop import both_colours
 from support.waiting import until
 
@@ -299,3 +307,40 @@ async def test_a_waiting_flow_is_cancelled_and_only_a_failed_one_is_resumed(shop
             verb(9_999)
     with pytest.raises(InvalidInput, match="state is 'broken'"):
         await app.flows.list(state="broken")  # type: ignore[arg-type]  # refused at run time, too
+
+
+async def test_a_failed_flow_names_the_step_that_failed_it(app: App) -> None:
+    async def fail(word: str) -> None:
+        raise ValueError(word)
+
+    @app.flow(retry=Retry(max_attempts=1))
+    async def once(flow: Flow) -> None:
+        await flow.step("print", fail, "no paper")
+
+    @app.flow(retry=Retry(max_attempts=1))
+    async def twice(flow: Flow) -> None:
+        await flow.step("print", fail, "no paper", retry=Retry(max_attempts=2, backoff="0s"))
+
+    @app.flow(retry=Retry(max_attempts=1))
+    async def caught(flow: Flow) -> None:
+        try:
+            await flow.step("print", fail, "no paper", retry=Retry(max_attempts=1))
+        except StepFailed:
+            raise KeyError("elsewhere") from None
+
+    @app.machine(retry=Retry(max_attempts=1))
+    class Import(Machine[None]):
+        class Parse(Step):
+            rows: int
+
+            async def run(self) -> Done[None]:
+                raise ValueError("no rows")
+
+    handles = [await once.enqueue(), await twice.enqueue(), await caught.enqueue()]
+    handles.append(await Import.enqueue(Import.Parse(1)))
+    async with app.worker():
+        for handle in handles:
+            with pytest.raises(JobEnded):
+                await handle.result("60s")
+    records = [await app.flows.show(handle) for handle in handles]
+    assert [record.failed_step for record in records] == ["print", "print", None, "Parse"]

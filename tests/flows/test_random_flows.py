@@ -16,6 +16,8 @@ from holdfast import App, Flow, Job, Retry
 from holdfast.errors import StepFailed
 from storage.interleaving.table_invariants import flaws
 
+pytestmark = pytest.mark.machine  # takes its time
+
 NEVER_MIND = Retry(max_attempts=100, backoff="0s")
 WHATS = ("step", "transaction", "sleep", "event", "late", "child", "flow", "failing", "shaky", "now", "uuid")
 

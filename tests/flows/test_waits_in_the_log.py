@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from flows.fast_worker import until_state, working
+from flows.fast_worker import working
 from holdfast import App, Done, Flow, Machine, Next, Retry, Step
 from holdfast.telemetry.json_formatter import JsonFormatter
 from support.waiting import until
@@ -93,7 +93,7 @@ async def test_until_a_sleep_is_over_also_when_it_has_begun_before(
     before = datetime.now(UTC)
     async with working(app):
         handle = await order.enqueue()
-        await until_state(app, handle.id, "waiting")
+        await line_of(app, caplog, handle.id)  # which comes after the flow is seen to wait
         caplog.clear()
         await app.emit("packed")
         message = (await line_of(app, caplog, handle.id)).getMessage()

@@ -28,7 +28,7 @@ async def test_entries_come_newest_first_with_what_was_done(app: App, dsn: str) 
     async def work() -> None: ...
 
     job = (await work.enqueue()).id
-    await app.jobs.move(job, "bulk", by="ann", reason="too many")
+    await app.jobs.move(job, "bulk", create=True, by="ann", reason="too many")
     await app.jobs.cancel([job, 99], by="eve")
     page = await app.audit.list()
     last, first = page.entries

@@ -1,4 +1,6 @@
-"""Every method of `app.jobs`, `app.queues` and `app.operations` does the same awaited and as `_sync`."""
+"""Every method of `app.jobs`, `app.queues`, `app.operations` and `app.groups` does the same awaited and as
+`_sync`.
+"""
 
 import asyncio
 import inspect
@@ -21,7 +23,7 @@ class Verbs:
         self._left = {name.removesuffix("_sync") for name in dir(part) if name.endswith("_sync")}
         assert self._left, "there are some"
 
-    async def __call__(self, name: str, *args: Any, **options: Any) -> Any:
+    async def __call__(self, name: str, /, *args: Any, **options: Any) -> Any:
         self._left.discard(name)
         if self._is_blocking:
             return await asyncio.to_thread(getattr(self._part, f"{name}_sync"), *args, **options)
@@ -29,6 +31,10 @@ class Verbs:
 
     def check_all_called(self) -> None:
         assert self._left == set()
+
+    def check_all_but(self, *iterators: str) -> None:
+        """These are gone through, and not awaited."""
+        assert self._left == set(iterators)
 
 
 both = pytest.mark.parametrize("is_blocking", [False, True], ids=["awaited", "blocking"])
@@ -69,10 +75,12 @@ async def test_jobs(app: App, work: Job[..., int], dsn: str, is_blocking: bool) 
     assert await do("retry", failed[0], **why) == {failed[0]: "retried"}
     assert await do("resume", failed[1], **why) == {failed[1]: "resumed"}
     assert await do("reprioritise", first, 1, **why) == {first: "changed"}
-    assert await do("move", [first, 99], "post", **why) == {first: "moved", 99: "unknown"}
+    assert await do("move", [first, 99], "post", create=True, **why) == {first: "moved", 99: "unknown"}
     assert await do("reschedule", first, "0s", **why) == {first: "rescheduled"}
     summary = (await do("show", first)).summary
     assert (summary.state, summary.queue, summary.priority) == ("ready", "post", 1)
+    assert (await do("logs", first)).lines == ()
+    assert (await do("tail", f"id:{first}")).events == ()
     copy = await do("rerun", first, args={"number": 7}, **why)
     assert (await app.jobs.show(copy)).args == {"number": 7}
     assert await do("cancel", first, **why) == {first: "cancelled"}
@@ -101,6 +109,22 @@ async def test_queues(app: App, is_blocking: bool) -> None:
     assert await do("resume", "mail") is True
     assert await do("list") == []
     do.check_all_called()
+
+
+@both
+async def test_groups(app: App, work: Job[..., int], is_blocking: bool) -> None:
+    do = Verbs(app.groups, is_blocking=is_blocking)
+    group = await app.group([work.using(delay="1h").call(number) for number in range(3)], name="night")
+    assert [each.id for each in await do("list", name="night", state="running")] == [group.id]
+    assert await do("list", name="day") == []
+    assert len((await do("show", group.id)).awaited) == 3
+    come: list[int] = []
+    assert (await do("cancel", group.id, on_progress=come.append)).state == "cancelled"
+    assert come == [3]
+    do.check_all_but("members")
+    awaited = [member.state async for member in app.groups.members(group.id, page=2)]
+    blocking = await asyncio.to_thread(lambda: [each.state for each in app.groups.members_sync(group.id)])
+    assert awaited == blocking == ["cancelled"] * 3
 
 
 @both

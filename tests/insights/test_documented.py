@@ -10,15 +10,30 @@ from holdfast.domain.filter_parser import parse_filter
 from holdfast.domain.job_filter import FILTER_STATES
 from holdfast.domain.parameters import KindParameter
 from holdfast.insights.audit import Audit, AuditEntry, AuditPage
-from holdfast.insights.explanation import Reason
+from holdfast.insights.diagnosis import Finding, FindingCode
+from holdfast.insights.doctor import DoctorReport
 from holdfast.insights.failure_records import DeadLetters, FailureDetail, FailureGroup, FailurePage
 from holdfast.insights.failures import Failures
-from holdfast.insights.job_records import JobDetail, JobPage, JobRun, JobSummary, RunError
+from holdfast.insights.fsck import WORDS, Damage, FsckProgress, FsckReport
+from holdfast.insights.harmful_settings import HARMFUL
+from holdfast.insights.job_records import JobDetail, JobPage, JobRun, JobSummary, Reason, RunError
 from holdfast.insights.jobs import Jobs
 from holdfast.insights.kind_records import KindRecord
 from holdfast.insights.kinds import Kinds
+from holdfast.insights.log_records import LogLine, LogPage
 from holdfast.insights.operation_steps import Operation, Preview
 from holdfast.insights.operations import Operations
+from holdfast.insights.overview_records import (
+    Attention,
+    AttentionReason,
+    NextFire,
+    Overview,
+    StateCount,
+    States,
+    Throughput,
+)
+from holdfast.insights.stats_records import FigurePoint, Figures, NamedFigures, Spread, Stats
+from holdfast.insights.tail_records import RunEnded, RunLogged, RunStarted, TailPage
 from holdfast.insights.workers import RunningJob, WorkerRecord, Workers, WorkerState
 from holdfast.storage.jobs import Enqueued
 from support.doc_examples import DOCS, run_page
@@ -29,6 +44,14 @@ PAGE = "reference/jobs.md"
 def test_every_example_runs_and_prints_what_the_page_says(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOLDFAST_DSN", dsn)
     run_page(PAGE, monkeypatch)
+
+
+def test_the_example_about_log_lines_runs(
+    dsn: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("HOLDFAST_DSN", dsn)
+    with caplog.at_level("INFO"):  # basicConfig leaves a logger alone that has handlers, as pytest's has
+        run_page("how-to/keep-logs.md", monkeypatch)
 
 
 def test_every_example_about_operations_runs(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -95,12 +118,53 @@ def test_every_verb_and_field_of_failures_is_named() -> None:
     assert verbs | fields <= named
 
 
+def test_every_example_about_doctor_runs(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDFAST_DSN", dsn)
+    run_page("reference/doctor.md", monkeypatch)
+
+
+def test_every_finding_of_doctor_is_named() -> None:
+    text = (DOCS / "reference/doctor.md").read_text("utf-8")
+    named = set(re.findall(r"`(\w+)`", text))
+    fields = {field.name for record in (DoctorReport, Finding) for field in dataclasses.fields(record)}
+    assert fields | {*get_args(FindingCode)} | {harm.name for harm in HARMFUL} <= named
+
+
+def test_every_example_about_fsck_runs(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDFAST_DSN", dsn)
+    run_page("reference/fsck.md", monkeypatch)
+
+
+def test_every_damage_is_named_with_its_words() -> None:
+    text = (DOCS / "reference/fsck.md").read_text("utf-8")
+    for code, (sentence, remedy) in WORDS.items():
+        assert f"| `{code}` | {sentence} | {remedy} |" in text
+    named = set(re.findall(r"`(\w+)`", text))
+    records = (FsckReport, Damage, FsckProgress)
+    assert {field.name for record in records for field in dataclasses.fields(record)} <= named
+
+
+def test_every_example_about_statistics_runs(dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDFAST_DSN", dsn)
+    run_page("reference/stats.md", monkeypatch)
+
+
+def test_every_field_of_statistics_and_reason_for_attention_is_named() -> None:
+    named = set(re.findall(r"`(\w+)", (DOCS / "reference/stats.md").read_text("utf-8")))
+    records = (Stats, Figures, Spread, FigurePoint, NamedFigures, Overview, States, StateCount, Throughput)
+    fields = {
+        field.name for record in (*records, Attention, NextFire) for field in dataclasses.fields(record)
+    }
+    assert fields | {*get_args(AttentionReason)} | {"ended", "succeeded", "failure_share"} <= named
+
+
 def test_every_verb_field_state_and_reason_is_named() -> None:
     text = (DOCS / PAGE).read_text("utf-8")
     named = set(re.findall(r"`(?:app\.jobs\.)?(\w+)", text))
     verbs = {name.removesuffix("_sync") for name in vars(Jobs) if not name.startswith("_")}
-    records = (JobPage, JobSummary, JobDetail, JobRun, RunError)
-    fields = {field.name for record in records for field in dataclasses.fields(record)}
+    shown = (JobPage, JobSummary, JobDetail, JobRun, RunError, LogPage, LogLine)
+    told = (TailPage, RunStarted, RunLogged, RunEnded)
+    fields = {field.name for record in (*shown, *told) for field in dataclasses.fields(record)}
     assert verbs | fields | {*get_args(Reason)} | {*FILTER_STATES} <= named
 
 

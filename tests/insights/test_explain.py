@@ -2,13 +2,17 @@
 
 import asyncio
 import os
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import get_args
 
 import psycopg
 import pytest
 
 from holdfast import App, Context, Flow, Job, Retry, WorkerOptions
-from holdfast.errors import InvalidInput
-from holdfast.insights.explanation import Explanation
+from holdfast.errors import FlowDiverged, InvalidInput
+from holdfast.insights.job_records import Explanation, Reason
+from holdfast.storage.ring import park
 from holdfast.storage.workers import register
 from support.blocking_in_a_loop import both_colours
 from support.waiting import until
@@ -174,6 +178,35 @@ async def test_stored_arguments_that_do_not_fit_are_told(app: App, work: Job[[in
     assert "numbr" in found.sentence
 
 
+async def test_a_flow_whose_code_has_changed_is_advised_to_correct_it_first(app: App, dsn: str) -> None:
+    @app.flow(name="order")
+    async def before(flow: Flow) -> None:
+        await flow.step("charge", str)
+        await flow.wait_event("go")
+
+    handle = await before.enqueue()
+    async with app.worker():
+        await told(app, handle.id, "waits_for_event")
+    heard: list[BaseException] = []
+    async with App(dsn) as later:
+
+        @later.flow(name="order", on_failure=lambda _, error: heard.append(error))
+        async def after(flow: Flow) -> None:
+            await flow.step("charge the card " + "x" * 100, str)
+            await flow.wait_event("go")
+
+        await later.emit("go")
+        async with later.worker():
+            found = await told(later, handle.id, "ended")
+    assert found.sentence.endswith("…")
+    assert found.advice.startswith("Correct its code, or go back")
+    assert found.advice.endswith(f"holdfast flows resume {handle.id}")
+    [error] = heard
+    assert isinstance(error, FlowDiverged)
+    assert error.__cause__ is None
+    assert 'is the new name of "charge", keep' in str(error)
+
+
 async def test_a_flow_says_which_event_or_job_it_waits_for(app: App, work: Job[[int], int]) -> None:
     @app.flow(queue="mail")
     async def wait(flow: Flow) -> None:
@@ -274,6 +307,53 @@ async def test_an_unknown_id_and_a_lost_job(app: App, work: Job[[int], int], dsn
     with psycopg.connect(dsn, autocommit=True) as connection:
         connection.execute("delete from holdfast.scheduled")
     assert (await app.jobs.explain(job.id)).reason == "lost"
+
+
+async def test_a_job_that_was_set_aside_says_that_it_comes_back(
+    app: App, work: Job[[int], int], dsn: str
+) -> None:
+    """Without a worker for its queue the leader parks it; then such a worker comes, which may not lead."""
+    async with App(dsn) as other:
+
+        @other.job(queue="pdf")
+        async def render() -> None: ...
+
+        job = await work.enqueue(1)
+        # The leader serves another queue, and sets jobs aside that no live worker can take.
+        async with other.worker(queues={"pdf": 1}):
+            await told(app, job.id, "queue_unserved")
+            for segment in range(4):
+                await app.run(park(app.schema, segment=segment))
+            assert (await app.jobs.show(job)).summary.is_parked
+    # Registered, but not there to claim anything; and nobody leads who would put it back.
+    await app.run(
+        register(app.schema, host="here", pid=1, version="1", queues=["mail"], kinds=["work"], slots=2)
+    )
+    found = await app.jobs.explain(job)
+    assert (found.reason, found.sentence) == ("set_aside", "It was set aside while no worker could take it.")
+    async with app.worker(queues={"mail": 1}):
+        assert await job.result("60s") == 1
+
+
+async def test_a_schema_that_is_behind_is_the_answer(app: App, work: Job[[int], int], dsn: str) -> None:
+    job = (await work.enqueue(1)).id
+    with psycopg.connect(dsn, autocommit=True) as connection:
+        connection.execute("delete from holdfast.migration where version > 1")
+    async with AsyncExitStack() as closing:
+        late = App(dsn)
+        closing.push_async_callback(late.close)
+        found = await late.jobs.explain(job)
+        blocking = await asyncio.to_thread(late.jobs.explain_sync, job)
+    assert found == blocking
+    assert found.reason == "schema_behind"
+    assert found.sentence.startswith("The database's schema is at version 1, and this release needs ")
+    assert found.advice == "Bring the schema up to date with: holdfast migrate"
+
+
+def test_every_reason_is_produced_by_a_test() -> None:
+    """Most of them here, those of workers that were asked to stop beside what asks them."""
+    text = "".join(path.read_text("utf-8") for path in Path(__file__).parent.glob("test_*.py"))
+    assert [reason for reason in get_args(Reason) if f'"{reason}"' not in text] == []
 
 
 async def test_a_job_that_can_start_is_next_in_line(app: App, work: Job[[int], int]) -> None:

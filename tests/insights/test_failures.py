@@ -157,22 +157,14 @@ async def test_retrying_a_group_runs_its_jobs_again(
     broken["is"] = False
     async with app.worker(queues={"money": 5}):
         assert [await handle.result("60s") for handle in handles] == [f"receipt {n}" for n in range(5)]
-    ids = [handle.id for handle in handles]
+    target = f"failure:{group.fingerprint}"
     assert audited(dsn) == [
-        (
-            "retry",
-            "ann",
-            f"failure {group.fingerprint}: jobs {ids[0]}, {ids[1]}",
-            "bank is back",
-            {"retried": 2},
-        ),
-        (
-            "retry",
-            "python",
-            f"failure {group.fingerprint}: jobs {', '.join(map(str, ids[2:]))}",
-            None,
-            {"retried": 3},
-        ),
+        ("retry", "ann", target, "bank is back", {"retried": 2}),
+        ("retry", "python", target, None, {"retried": 3}),
+    ]
+    assert [(each.action, each.parameters) for each in await app.operations.list()] == [
+        ("retry", {}),
+        ("retry", {"limit": 2}),
     ]
     assert (await app.jobs.show(other.id)).summary.state == "failed"
 
@@ -203,7 +195,7 @@ async def test_an_action_on_your_connection_is_part_of_your_transaction(
     assert audited(dsn) == []
 
 
-async def test_a_dead_letter_that_another_operator_holds_is_passed_over(
+async def test_a_dead_letter_that_another_operator_holds_is_left_and_told(
     app: App, charge: Job[..., str], dsn: str
 ) -> None:
     handles = [await charge.enqueue(n) for n in range(3)]
@@ -211,14 +203,14 @@ async def test_a_dead_letter_that_another_operator_holds_is_passed_over(
     [group] = (await groups(app)).values()
     async with await psycopg.AsyncConnection.connect(dsn) as connection:
         assert await app.jobs.retry(handles[1].id, conn=connection) == {handles[1].id: "retried"}
-        assert await app.failures.purge(group.fingerprint) == {"deleted": 2}
+        assert await app.failures.purge(group.fingerprint) == {"deleted": 2, "busy": 1}
     assert [job.id for job in (await app.jobs.list()).jobs] == [handles[1].id]
 
 
 async def test_jobs_that_fail_again_meanwhile_are_not_retried_twice(
     app: App, charge: Job[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdfast.insights.failures._BATCH", 2)
+    monkeypatch.setattr("holdfast.insights.operation_steps.BATCH", 2)
     handles = [await charge.enqueue(n) for n in range(6)]
     await ended(app, *handles)
     [group] = (await groups(app)).values()
@@ -230,6 +222,30 @@ async def test_jobs_that_fail_again_meanwhile_are_not_retried_twice(
             return all(len(each.runs) == 2 for each in shown)
 
         await until(are_dead_again)
+
+
+async def test_the_leader_goes_on_with_a_retry_whose_process_has_gone(
+    app: App, charge: Job[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdfast.insights.operation_steps.BATCH", 2)
+    handles = [await charge.enqueue(n) for n in range(6)]
+    await ended(app, *handles)
+    [group] = (await groups(app)).values()
+
+    def gone(*_: Any, **__: Any) -> None:
+        raise ConnectionError("this process is gone")
+
+    with monkeypatch.context() as dying:
+        dying.setattr("holdfast.insights.operation_steps.advance", gone)
+        with pytest.raises(ConnectionError):
+            await app.failures.retry(group.fingerprint, by="ann")
+    broken["is"] = False
+    async with app.worker(queues={"money": 5}):
+
+        async def have_succeeded() -> bool:
+            return {(await handle.status()).state for handle in handles} == {"succeeded"}
+
+        await until(have_succeeded)
 
 
 async def test_the_leader_counts_failures_by_itself(app: App, charge: Job[..., str]) -> None:

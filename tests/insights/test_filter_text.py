@@ -40,6 +40,7 @@ filters = st.builds(
     schedules=several(texts),
     failures=several(texts),
     flows=several(numbers),
+    groups=several(numbers),
     priority=several(st.builds(NumberBound, st.sampled_from(["<", "=", ">="]), numbers)),
     attempt=several(st.builds(NumberBound, st.sampled_from(["<=", "=", ">"]), numbers)),
     created=several(
@@ -105,6 +106,9 @@ def test_what_a_text_means(text: str, meant: JobFilter) -> None:
         ("kind:pay state:faild", "faild", 'did you mean "failed"'),
         ("42", "42", "write id:42"),
         ("failed", "failed", "the words are id, state, kind"),
+        ("kind:charge AND state:failed", "AND", "leave it out: all terms must match"),
+        ("error:bank refused state:failed", "refused", 'needs quotes: error:"bank refused"\n'),
+        ("error:the bank has refused", "bank", 'needs quotes: error:"the bank has refused"\n'),
         ("attempt:many", "many", "not a whole number"),
         ("created:1h", "1h", "takes < or >"),
         ("created:>soon", ">soon", "neither an age"),

@@ -9,7 +9,7 @@ import pytest
 
 from holdfast import App, Context, Flow, Job, Retry, Secret
 from holdfast.domain.redaction import MASK
-from holdfast.errors import InvalidInput, JobEnded, JobNotFound
+from holdfast.errors import InvalidInput, JobEnded, JobNotFound, QueueNotFound
 from support.blocking_in_a_loop import both_colours
 from support.waiting import until
 
@@ -121,7 +121,7 @@ async def test_jobs_move_to_another_queue_with_their_unique_keys(app: App, work:
     later = (await work.using(unique="b", delay="1h").enqueue(2)).id
     taken = (await work.using(unique="c").enqueue(3)).id
     holder = (await work.using(unique="c", queue="bulk", delay="1h").enqueue(4)).id
-    assert await app.jobs.move([ready, later, taken, holder], "bulk") == {
+    assert await app.jobs.move([ready, later, taken, holder], "bulk", create=True) == {
         ready: "moved",
         later: "moved",
         taken: "duplicate",
@@ -187,12 +187,12 @@ async def test_what_runs_or_waits_in_a_flow_is_left_alone(app: App, work: Job[..
         [child] = (await app.jobs.list(f"flow:{flow}")).jobs
         left = {running: "running", flow: "waiting"}
         assert await app.jobs.delete([running, flow, child.id]) == {**left, child.id: "awaited"}
-        assert await app.jobs.move([running, flow], "bulk") == left
+        assert await app.jobs.move([running, flow], "bulk", create=True) == left
         assert await app.jobs.reschedule([running, flow], "1h") == left
         assert await state_of(app, child.id) == "ready"
         release.set()
         await app.handle(running).result("60s")
-        assert await app.jobs.move(running, "bulk") == {running: "final"}
+        assert await app.jobs.move(running, "bulk", create=True) == {running: "final"}
 
 
 async def test_a_row_that_another_transaction_holds_is_busy_and_nobody_waits(
@@ -201,7 +201,7 @@ async def test_a_row_that_another_transaction_holds_is_busy_and_nobody_waits(
     job = (await work.using(delay="1h").enqueue(1)).id
     with held_by_another(dsn, f"select from holdfast.scheduled where job = {job} for update"):
         assert await app.jobs.reschedule(job, "2h") == {job: "busy"}
-        assert await app.jobs.move(job, "bulk") == {job: "busy"}
+        assert await app.jobs.move(job, "bulk", create=True) == {job: "busy"}
         assert await app.jobs.delete(job) == {job: "busy"}
     assert await state_of(app, job) == "scheduled"
 
@@ -261,3 +261,40 @@ async def test_bad_input_is_refused(app: App, verb: str, given: tuple[Any, ...],
         await getattr(app.jobs, verb)(*given)
     with pytest.raises(InvalidInput, match="who does it"):
         await app.jobs.cancel(1, by=" ")
+
+
+async def test_a_handle_and_a_job_of_a_list_stand_for_their_id(app: App) -> None:
+    @app.job(queue="mail")
+    async def work(number: int) -> None: ...
+
+    first, second, third = [await work.using(delay="1h").enqueue(number) for number in range(3)]
+    [listed] = (await app.jobs.list(f"id:{third.id}")).jobs
+    assert (await app.jobs.show(first)).summary.id == first.id
+    assert (await app.jobs.explain(listed)).reason == (await first.explain()).reason == "scheduled"
+    assert await asyncio.to_thread(first.explain_sync) == await app.jobs.explain(first)
+    answers = await app.jobs.reprioritise([first, second.id, listed], 1)
+    assert answers == dict.fromkeys([first.id, second.id, third.id], "changed")
+    assert await app.jobs.cancel(first) == {first.id: "cancelled"}
+    copy = await app.jobs.rerun(second)
+    assert (await app.jobs.show(copy)).args == {"number": 1}
+    for wrong in (object(), "7", 1.5, True, [first, None]):
+        with pytest.raises(InvalidInput, match="is not a"):
+            await app.jobs.cancel(wrong)  # type: ignore[arg-type]
+
+
+async def test_jobs_are_not_moved_to_a_queue_that_nobody_knows(app: App) -> None:
+    @app.job(queue="mail")
+    async def work() -> None: ...
+
+    job = await work.using(delay="1h").enqueue()
+    with pytest.raises(QueueNotFound, match=r'the queue "mial".*did you mean "mail".*create=True'):
+        await app.jobs.move(job, "mial")
+    with pytest.raises(QueueNotFound, match='the queue "mial"'):
+        await app.operations.preview("move", "kind:work", queue="mial")
+    with pytest.raises(QueueNotFound, match='the queue "mial"'):
+        await app.operations.start("move", "kind:work", queue="mial")
+    assert await app.operations.list() == []
+    assert await app.jobs.move(job, "later", create=True) == {job.id: "moved"}
+    begun = await app.operations.start("move", "kind:work", queue="never", create=True)
+    assert (await app.operations.finish(begun.id)).counts == {"moved": 1}
+    assert await app.jobs.move(job, "mail") == {job.id: "moved"}, "the app's own code names it"

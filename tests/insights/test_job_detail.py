@@ -1,11 +1,14 @@
 """`app.jobs.show`: one job in full, with its runs, errors, links, and without its secrets."""
 
 import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 
 import pytest
 
-from holdfast import App, Context, Flow, Retry, Secret
+from holdfast import App, Context, Flow, Middleware, OutgoingJob, Retry, Secret
+from holdfast.cli.jobs_output import detail_facts, facts
 from holdfast.domain.redaction import MASK
 from holdfast.domain.traceback_frames import frames_of, own_frame
 from holdfast.errors import JobEnded, JobNotFound
@@ -60,6 +63,17 @@ async def test_every_run_is_told_with_its_error_and_its_own_frames(app: App) -> 
     assert "4111" not in repr(shown)
 
 
+@both_colours
+async def test_what_holds_a_job_back_is_told_too(app: App) -> None:
+    @app.job
+    async def charge() -> None: ...
+
+    handle = await charge.enqueue()
+    shown = await app.jobs.show(handle.id)
+    assert shown.explanation == await app.jobs.explain(handle.id)
+    assert (shown.explanation.job, shown.explanation.reason) == (handle.id, "no_worker")
+
+
 async def test_a_flow_shows_its_children_and_a_child_its_parent(app: App) -> None:
     @app.job
     async def child(n: int) -> int:
@@ -101,6 +115,27 @@ async def test_a_secret_result_is_masked(app: App) -> None:
         assert await handle.result("60s") == "s3cret-token"
     shown = await app.jobs.show(handle.id)
     assert shown.result == MASK
+
+
+class Tracing(Middleware):
+    @contextmanager
+    def enqueuing(self, jobs: Sequence[OutgoingJob]) -> Iterator[None]:
+        for job in jobs:
+            job.headers["tenant"] = "acme"
+        yield
+
+
+async def test_the_headers_of_a_job_are_shown(app: App, dsn: str) -> None:
+    async with App(dsn, middleware=[Tracing()]) as sender:
+
+        @sender.job
+        async def invoice() -> None: ...
+
+        handle = await invoice.enqueue()
+    shown = await app.jobs.show(handle.id)
+    assert shown.headers == {"tenant": "acme"}
+    assert dict(facts(shown))["headers"] == '{"tenant": "acme"}'
+    assert detail_facts(shown)["headers"] == {"tenant": "acme"}
 
 
 async def test_an_unknown_job_is_not_found(app: App) -> None:

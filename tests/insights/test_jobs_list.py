@@ -7,6 +7,7 @@ import psycopg
 import pytest
 
 from holdfast import App, Context, Flow, Job, Retry, Secret
+from holdfast.domain.job_filter import ArgumentMatch, JobFilter
 from holdfast.domain.redaction import MASK
 from holdfast.errors import InvalidFilter, InvalidInput
 from holdfast.insights import job_list
@@ -182,12 +183,67 @@ async def test_a_page_that_finds_little_says_how_far_it_has_looked(
 ) -> None:
     monkeypatch.setattr(jobs_listed, "WINDOW", 20)
     monkeypatch.setattr(job_list, "_FIRST_WINDOW", 5)
+    monkeypatch.setattr(job_list, "_PATIENCE", 60)
     first = (await work.using(tags=["old"]).enqueue(0)).id
     await app.enqueue_many(work.call(n) for n in range(30))
     page = await app.jobs.list("tag:old", limit=5)
     assert (page.jobs, page.searched) == ((), 20)
     page = await app.jobs.list("tag:old", limit=5, after=page.next)
     assert (ids(page), page.next, page.searched) == ([first], None, None)
+
+
+async def test_a_page_that_finds_little_looks_no_longer_than_its_time_and_the_next_goes_on(
+    app: App, work: Job[..., int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_list, "_FIRST_WINDOW", 5)
+    monkeypatch.setattr(job_list, "_PATIENCE", 0)
+    old = [(await work.using(tags=["old"]).enqueue(n)).id for n in range(2)]
+    await app.enqueue_many(work.call(n) for n in range(7))
+    page = await app.jobs.list("tag:old", limit=5)
+    assert (page.jobs, page.searched) == ((), 5)
+    page = await app.jobs.list("tag:old", limit=5, after=page.next)
+    assert ids(page) == old[::-1]
+
+
+async def test_a_page_is_filled_from_several_looks(
+    app: App, work: Job[..., int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job_list, "_FIRST_WINDOW", 5)
+    monkeypatch.setattr(job_list, "_PATIENCE", 60)
+    all_of_them = [(await work.using(tags=["odd"] if n % 2 else []).enqueue(n)).id for n in range(20)]
+    odd = all_of_them[::-1][::2]
+    page = await app.jobs.list("tag:odd", limit=4)
+    assert ids(page) == odd[:4]
+    assert ids(await app.jobs.list("tag:odd", limit=40, after=page.next)) == odd[4:]
+
+
+async def test_errors_and_arguments_are_searched_as_they_are_written(app: App) -> None:
+    """Signs that mean something in a pattern of Postgres mean themselves."""
+
+    @app.job(retry=Retry(max_attempts=1))
+    async def fail(message: str) -> None:
+        raise ValueError(message)
+
+    messages = ["50% off", "50 off", "under_score", "underXscore", "back\\slash", "ÄRGER im Büro"]
+    handles = {message: (await fail.enqueue(message)).id for message in messages}
+    async with app.worker():
+        await until(lambda: _all_failed(app, len(messages)))
+    for text, expected in {
+        "50%": "50% off",
+        "UNDER_SCORE": "under_score",
+        "back\\slash": "back\\slash",
+        "ÄRGER IM": "ÄRGER im Büro",
+        "valueerror: 50 off": "50 off",
+    }.items():
+        for asked in (JobFilter(errors=(text,)), JobFilter(states=("failed",), errors=(text, "error"))):
+            assert ids(await app.jobs.list(asked)) == [handles[expected]], text
+    assert ids(await app.jobs.list(JobFilter(arguments=(ArgumentMatch(("message",), '"50% off"'),)))) == [
+        handles["50% off"]
+    ]
+
+
+async def _all_failed(app: App, number: int) -> bool:
+    return len((await app.jobs.list("state:failed")).jobs) == number
 
 
 async def test_secrets_are_masked_and_arguments_of_unknown_kinds_are_not_shown(app: App, dsn: str) -> None:
@@ -254,3 +310,32 @@ async def test_a_list_tells_when_and_how_a_job_ran(app: App, work: Job[..., int]
     assert job.ran_for is not None
     assert timedelta() <= job.ran_for
     assert job.error is None
+
+
+@both_colours
+async def test_an_empty_page_names_what_nothing_is_called(app: App) -> None:
+    @app.job(queue="mail", tags=["vip"])
+    async def pay() -> None: ...
+
+    async with app.worker(queues={"mail": 1}):
+        await (await pay.enqueue()).result("60s")
+
+    async def hints(text: str) -> tuple[str, ...]:
+        return (await app.jobs.list(text)).hints
+
+    assert await hints("kind:paay") == ('no worker has declared a kind "paay"; did you mean "pay"?',)
+    assert await hints("queue:mial tag:vpi worker:99") == (
+        'no job, setting, schedule or worker knows the queue "mial"; did you mean "mail"?',
+        'no kind and none of the latest jobs has the tag "vpi"; did you mean "vip"?',
+        "there is no worker 99 (any more)",
+    )
+    await app.schedules.put("tidy", pay.call(), every="1h")
+    assert await hints("schedule:tidi") == ('there is no schedule "tidi" (any more); did you mean "tidy"?',)
+    assert await hints("schedule:tidy") == ()
+    assert await hints("kind:zzzzz") == ('no worker has declared a kind "zzzzz"',)
+    assert await hints("kind:pay") == ()
+    assert await hints("kind:pay state:failed queue:mail tag:vip") == (), (
+        "there are none, but the names are right"
+    )
+    assert (await app.operations.preview("cancel", "kind:paay")).hints == await hints("kind:paay")
+    assert app.jobs.list_sync("kind:paay").hints == await hints("kind:paay")

@@ -12,6 +12,7 @@ from holdfast.errors import InvalidFilter, InvalidInput, OperationNotFound
 from holdfast.insights import operation_runner, operation_steps
 from holdfast.insights.operation_steps import Operation
 from holdfast.insights.page_cursor import cursor_at
+from holdfast.postgres.conversation import Conversation
 from holdfast.postgres.database import Database
 from holdfast.storage import operations as stored
 from support.blocking_in_a_loop import both_colours
@@ -78,7 +79,9 @@ async def test_all_jobs_that_match_are_concerned_and_no_others(
     for queue in ("mail", "other"):
         await app.enqueue_many(work.using(queue=queue).call(n) for n in range(10))
     seen: list[int] = []
-    begun = await app.operations.start("move", "queue:other", queue="bulk", by="ann", reason="too slow")
+    begun = await app.operations.start(
+        "move", "queue:other", queue="bulk", create=True, by="ann", reason="too slow"
+    )
     assert (begun.state, begun.parameters, begun.seen) == ("running", {"queue": "bulk"}, 0)
     done = await app.operations.finish(begun.id, on_progress=lambda operation: seen.append(operation.seen))
     assert (done.state, done.seen, done.counts) == ("done", 10, {"moved": 10})
@@ -87,6 +90,24 @@ async def test_all_jobs_that_match_are_concerned_and_no_others(
     assert len((await app.jobs.list("queue:bulk")).jobs) == 10
     assert len((await app.jobs.list("queue:mail")).jobs) == 10
     assert audited(dsn) == [("move queue=bulk", "ann", "queue:other", {"moved": 10})]
+
+
+def advanced(app: App, operation: int) -> Conversation[int | None]:
+    """One batch of it."""
+    return operation_steps.advance(app.schema, operation=operation, retention=Retention())
+
+
+async def test_a_limit_takes_the_newest_and_ends_there(app: App, work: Job[..., int]) -> None:
+    handles = await app.enqueue_many([work.call(n) for n in range(10)])
+    seen = await app.operations.preview("cancel", "kind:work", limit=7)
+    assert (seen.eligible, seen.skipped, seen.is_capped) == (7, {}, False)
+    begun = await app.operations.start("cancel", "kind:work", limit=7)
+    done = await app.operations.finish(begun.id)
+    assert (done.state, done.seen, done.counts) == ("done", 7, {"cancelled": 7})
+    left = (await app.jobs.list("state:ready")).jobs
+    assert [job.id for job in left] == [handle.id for handle in handles[2::-1]]
+    with pytest.raises(InvalidInput, match="limit is 0"):
+        await app.operations.start("cancel", "kind:work", limit=0)
 
 
 async def test_jobs_that_come_later_are_left_alone(app: App, work: Job[..., int]) -> None:
@@ -102,14 +123,12 @@ async def test_a_batch_is_done_whole_or_not_at_all(app: App, work: Job[..., int]
     await app.enqueue_many(work.call(n) for n in range(10))
     begun = await app.operations.start("cancel", "kind:work")
     async with await psycopg.AsyncConnection.connect(dsn) as connection:
-        await app._connections.hold(app.operations._advance(begun.id), connection)
-        assert await app._connections.hold(app.operations._advance(begun.id), None) is None, (
-            "another is at it"
-        )
+        await app._connections.hold(advanced(app, begun.id), connection)
+        assert await app._connections.hold(advanced(app, begun.id), None) is None, "another is at it"
         await connection.rollback()
     assert (await app.operations.show(begun.id)).seen == 0
     assert await states(app) == {"ready": 10}
-    assert await app._connections.hold(app.operations._advance(begun.id), None) == begun.id
+    assert await app._connections.hold(advanced(app, begun.id), None) == begun.id
     assert ((await app.operations.show(begun.id)).seen, await states(app)) == (
         4,
         {"ready": 6, "cancelled": 4},
@@ -154,7 +173,7 @@ async def test_an_operation_is_stopped_and_what_it_did_stays_done(
 ) -> None:
     await app.enqueue_many(work.call(n) for n in range(10))
     begun = await app.operations.start("cancel", "kind:work")
-    await app._connections.hold(app.operations._advance(begun.id), None)
+    await app._connections.hold(advanced(app, begun.id), None)
     stopped = await app.operations.stop(begun.id, by="ann")
     assert (stopped.state, stopped.seen) == ("stopped", 4)
     assert (await app.operations.finish(begun.id)).state == "stopped"

@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.domain.redaction import EVERYTHING, MASK, Redaction, literal, path_of, scrubbed
+from holdfast.domain.redaction import (
+    EVERYTHING,
+    MASK,
+    SECRET_NAMES,
+    Redaction,
+    literal,
+    named,
+    path_of,
+    scrubbed,
+)
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
@@ -36,6 +45,13 @@ json_values = st.recursive(
 )
 def test_secret_places_are_masked_and_others_stay(path: str, value: Any, masked: Any) -> None:
     assert Redaction.of([path]).masked(value) == masked
+
+
+def test_common_names_of_secrets_are_masked_without_a_word_and_counts_of_tokens_are_not() -> None:
+    secret = ("db_pwd", "PWD", "Authorization", "bearer", "cookie", "Cookies", "access_tokens", "tokens")
+    plain = ("max_tokens", "prompt_tokens", "author", "authorization_id")
+    masked = Redaction.of(named(SECRET_NAMES)).masked({"headers": dict.fromkeys((*secret, *plain), 4096)})
+    assert masked == {"headers": {**dict.fromkeys(secret, MASK), **dict.fromkeys(plain, 4096)}}
 
 
 def test_a_kind_of_which_nothing_is_known_shows_nothing() -> None:

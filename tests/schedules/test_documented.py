@@ -7,8 +7,8 @@ from dataclasses import fields
 import pytest
 
 from holdfast import App, Plan, PlanRecord, Schedule
-from holdfast.schedules.api import Schedules
 from holdfast.schedules.options import RuleOptions
+from holdfast.schedules.schedules import Schedules
 from support.doc_examples import DOCS, run_page
 
 PAGE = (DOCS / "reference/schedules.md").read_text("utf-8")

@@ -314,6 +314,15 @@ async def test_verbs_on_what_is_not_there_say_so(app: App, report: Any) -> None:
         with pytest.raises(ScheduleNotFound, match="nothing"):
             await verb
     await app.schedules.put("daily", report.call(), every="1d", scope="a")
+    for verb in (
+        app.schedules.run_now("dialy"),
+        app.schedules.delete("dialy"),
+        app.schedules.resume("dialy"),
+    ):
+        with pytest.raises(
+            ScheduleNotFound, match='there is no schedule "dialy"; did you mean "daily"\\? See'
+        ):
+            await verb
     with pytest.raises(ScheduleNotFound, match='scope "b"'):
         await app.schedules.run_now("daily", scope="b")
     with pytest.raises(InvalidInput, match="at most 10,000"):

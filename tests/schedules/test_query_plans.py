@@ -66,9 +66,9 @@ GUARDS: dict[str, tuple[Statement[Any], int, tuple[str, ...]]] = {
     "due": (schedules_plans.due(SCHEMA, limit=100, now=NOW), 1_500, ("schedule_scope_next_at",)),
     "next": (schedules_plans.next_look(SCHEMA, now=NOW), 20, ("schedule_scope_next_at",)),
     "fire of 100 alone": (
-        schedules_plans.fire(SCHEMA, [move([scope]) for scope in SCOPES], now=NOW), 4_500, FIRE,
+        schedules_plans.fire(SCHEMA, [move([scope]) for scope in SCOPES], now=NOW), 5_200, FIRE,
     ),
-    "fire of 100 alike": (schedules_plans.fire_alike(SCHEMA, move(SCOPES), now=NOW), 5_500, FIRE),
+    "fire of 100 alike": (schedules_plans.fire_alike(SCHEMA, move(SCOPES), now=NOW), 6_500, FIRE),
     "prune of 100": (
         schedules_plans.prune(SCHEMA, limit=100, now=NOW), 2_500, ("plan_keep_until", "schedule_scope_pkey"),
     ),

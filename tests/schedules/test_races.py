@@ -72,6 +72,7 @@ async def scopes(request: pytest.FixtureRequest, app: App, report: Any, books: B
     return chosen
 
 
+@pytest.mark.machine  # eight processes
 @pytest.mark.timeout(180)
 @pytest.mark.requirement("S0.3", "S2.40", "S3.18", "S3.6")
 async def test_eight_processes_racing_over_a_thousand_plans_make_a_thousand_jobs(

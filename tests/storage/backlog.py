@@ -29,6 +29,8 @@ _QUIET = [
         "failure_group",
         "failure_count",
         "failure_tally",
+        "run_log",
+        "unique_key",
     ]
 ]
 
@@ -94,9 +96,10 @@ select 'host', n, '0', '{default}', '{mail}', 100, '2026-01-01Z', '2026-01-01Z',
   from generate_series(1, 50) n;
 insert into holdfast.job (created_at, priority, max_attempts, kind, queue, args)
 select '2026-01-01Z', 5, 20, 'mail', 'default', '{}' from generate_series(1, 5000);
-insert into holdfast.lease (worker, job, run, started_at, timeout_at, attempt)
-select id % 50 + 1, id, nextval('holdfast.run'), '2026-01-01Z', '2026-01-01 01:00Z', 1
-  from holdfast.job where id > 3000000;
+insert into holdfast.lease (worker, job, run, started_at, timeout_at, attempt, is_plain, queue, kind)
+select id % 50 + 1, id, nextval('holdfast.run'), '2026-01-01Z', '2026-01-01 01:00Z', 1, is_plain,
+       case when is_plain then queue end, case when is_plain then kind end
+  from (select *, id % 100 = 0 as is_plain from holdfast.job) job where id > 3000000;
 """
 
 # Ends that no worker has reported: of kinds that a worker knows, and of one that no worker knows any more.
@@ -125,9 +128,36 @@ select last_seen_at, job, run, 1, fingerprint, kind, queue from holdfast.failure
 """
 
 
+# Three rows of log lines for each of 50,000 jobs, and 200 for one.
+_LOGS = f"""
+insert into holdfast.run_log (job, run, written_at, first, last, lines)
+select n, n, '2026-01-01Z', 2 * i - 1, 2 * i, '[{{}}, {{}}]'
+  from generate_series({2 * MILLION + 1}, {2 * MILLION + 50_000}) n,
+       generate_series(1, case when n = {2 * MILLION + 5} then 200 else 3 end) i;
+"""
+
+
+# Unique keys of jobs that wait, of jobs that have ended and keep theirs for a time, and of 100 ready jobs in
+# a queue of their own, whose ids no new job gets.
+_KEYS = f"""
+insert into holdfast.unique_key (queue, key, job)
+select 'default', 'k' || n, n from generate_series(1, {TOUCHED}) n
+union all
+select 'default', 'k' || n, n from generate_series({MILLION + 1}, {MILLION + TOUCHED}) n;
+insert into holdfast.unique_key (queue, key, job, until)
+select 'default', 'k' || n, n, timestamptz '2026-01-01Z' + (n - {2 * MILLION + 10_000}) * interval '1 second'
+  from generate_series({2 * MILLION + 1}, {2 * MILLION + TOUCHED}) n;
+insert into holdfast.job (id, created_at, priority, max_attempts, kind, queue, args, unique_key)
+select -n, '2026-01-01Z', 5, 20, 'mail', 'keyed', '{{}}', 'k' || n from generate_series(1, 100) n;
+insert into holdfast.ready (job, ready_at, attempt, priority, segment, queue, kind)
+select id, created_at, 0, priority, 0, queue, kind from holdfast.job where id < 0;
+insert into holdfast.unique_key (queue, key, job) select queue, unique_key, id from holdfast.job where id < 0;
+"""
+
+
 def fill(connection: psycopg.Connection) -> None:
     connection.execute("set maintenance_work_mem = '256MB'")
     connection.execute("set synchronous_commit = off")
-    for part in (*_QUIET, _JOBS, _READY, _SCHEDULED, _FINISHED, _RUNNING, _NOTICES, _FAILURES):
+    for part in (*_QUIET, _JOBS, _READY, _SCHEDULED, _FINISHED, _RUNNING, _NOTICES, _FAILURES, _LOGS, _KEYS):
         connection.execute(part)
     connection.execute("analyze")

@@ -1,5 +1,5 @@
-"""The engine on a fresh database; and how long Hypothesis drives it: `engine` by default,
-`--hypothesis-profile=deep` for a long look.
+"""The engine on a fresh database; and how long Hypothesis drives it: `glance` and, in the machine tests,
+`engine`; `--hypothesis-profile=deep` for a long look.
 """
 
 from collections.abc import Iterator
@@ -9,12 +9,11 @@ from hypothesis import HealthCheck, settings
 
 from support.engine import Engine
 
-# The machine is shared: how long one example takes says nothing. A failure must be told in full.
-_UNHURRIED = settings(deadline=None, print_blob=True)
-settings.register_profile("unhurried", _UNHURRIED)
-settings.load_profile("unhurried")
-
-_DRIVEN = settings(_UNHURRIED, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+_DRIVEN = settings(
+    settings.get_profile("unhurried"),
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+settings.register_profile("glance", _DRIVEN, max_examples=40, stateful_step_count=40)
 settings.register_profile("engine", _DRIVEN, max_examples=120, stateful_step_count=40)
 settings.register_profile("deep", _DRIVEN, max_examples=1_000, stateful_step_count=80)
 

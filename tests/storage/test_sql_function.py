@@ -1,5 +1,6 @@
 """holdfast.enqueue in SQL: for psql, triggers and other languages, with the same guards."""
 
+import json
 import re
 from collections.abc import Iterator
 from datetime import timedelta
@@ -10,8 +11,14 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict
 
+from holdfast.domain.failure import Failure
+from holdfast.domain.headers import with_headers
 from holdfast.domain.job import Policy
-from support.engine import Engine
+from holdfast.domain.transition import CompleteJob, RetryJob
+from holdfast.postgres.statement import Statement
+from holdfast.storage import chores
+from support.engine import SCHEMA, Engine
+from support.waiting import block_until
 
 PAGE = Path(__file__).parents[2] / "docs/how-to/enqueue-from-sql.md"
 
@@ -158,6 +165,56 @@ def test_a_hostile_search_path_changes_nothing(engine: Engine) -> None:
     assert engine.state(call(engine, "'mail'")) == "ready"
 
 
+def test_a_debounced_call_replaces_what_waits_and_takes_over_the_key_of_what_runs(engine: Engine) -> None:
+    again = "'mail', '{\"n\": %s}', unique_key => 'k', debounce => '1 ms', max_wait => '1 s', priority => 3"
+    first = call(engine, again.replace("1 ms", "1 h").replace("'1 s'", "'2 h'") % 1)
+    assert call(engine, again % 2) == first
+    block_until(lambda: engine.one(chores.promote(SCHEMA)).moved == 1)
+    worker = engine.worker()
+    [run] = engine.claim(worker)
+    assert (run.job, run.args, run.priority, run.newer) == (first, '{"n": 2}', 3, None)
+    second = call(engine, again % 3)
+    assert second != first
+    engine.settle(worker, run, RetryJob(timedelta(), Failure("no")))
+    block_until(lambda: engine.one(chores.promote(SCHEMA)).moved + engine.one(is_ready(2)) > 1)
+    assert {row.job: row.newer for row in engine.claim(worker)} == {first: second, second: None}
+
+
+def is_ready(jobs: int) -> Statement[int]:
+    """2 if as many jobs are ready."""
+    text = f"select case when count(*) = {jobs} then 2 else 0 end from holdfast.ready"
+    return Statement("is_ready", text, {}, int)
+
+
+def test_a_throttled_call_is_dropped_after_the_end_of_the_first(engine: Engine) -> None:
+    first = call(engine, "'mail', unique_key => 'k', unique_for => '1 hour'")
+    worker = engine.worker()
+    [run] = engine.claim(worker)
+    engine.settle(worker, run, CompleteJob(None, None))
+    assert call(engine, "'mail', unique_key => 'k', unique_for => '1 hour'") == first
+    engine.connection.execute("update holdfast.unique_key set until = now()")
+    assert call(engine, "'mail', unique_key => 'k'") != first
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        "debounce => '5 s'",
+        "unique_for => '5 s'",
+        "unique_key => 'k', max_wait => '5 s'",
+        "unique_key => 'k', debounce => '5 s', max_wait => '4 s'",
+        "unique_key => 'k', debounce => '5 s', unique_for => '4 s'",
+        "unique_key => 'k', debounce => '5 s', delay => '4 s'",
+        "unique_key => 'k', debounce => '5 s', run_at => now()",
+        "unique_key => 'k', debounce => '0 s'",
+        "unique_key => 'k', unique_for => '37000 days'",
+    ],
+)
+def test_a_debounce_or_throttle_that_cannot_be_meant_is_refused(engine: Engine, arguments: str) -> None:
+    with pytest.raises(psycopg.errors.InvalidParameterValue):
+        call(engine, f"'mail', {arguments}")
+
+
 def examples() -> list[str]:
     return re.findall(r"```sql\n(.*?)```", PAGE.read_text("utf-8"), re.DOTALL)
 
@@ -167,7 +224,7 @@ def test_every_example_of_the_page_runs_as_it_stands(dsn: str, engine: Engine) -
     for example in examples():
         engine.connection.execute(example.replace("shop_frontend", "shop_frontend" + suffix))
     kinds = dict(engine.connection.execute("select kind, count(*) from holdfast.jobs group by 1").fetchall())
-    assert kinds == {"send_mail": 1002, "remind": 1, "rebuild_index": 1, "ship": 2}
+    assert kinds == {"send_mail": 1002, "remind": 2, "rebuild_index": 1, "reindex": 1, "ship": 2}
     role = sql.Identifier("shop_frontend" + suffix)
     with engine.connection.transaction(force_rollback=True):
         engine.connection.execute(sql.SQL("set local role {}").format(role))
@@ -183,3 +240,26 @@ def test_the_errors_on_the_page_are_the_ones_that_come(engine: Engine) -> None:
         with pytest.raises(psycopg.errors.InvalidParameterValue) as told:
             call(engine, arguments)
         assert f"ERROR:  {told.value.diag.message_primary}\n" in text
+
+
+def test_headers_are_stored_as_python_stores_them(engine: Engine) -> None:
+    job = call(engine, "'mail', headers => '{\"tenant\": \"acme\"}'")
+    [(origin,)] = engine.connection.execute("select origin from holdfast.job where id = %s", [job])
+    assert origin == json.loads(with_headers(None, {"tenant": "acme"}) or "")
+    plain = call(engine, "'mail', headers => '{}'")
+    assert list(engine.connection.execute("select origin from holdfast.job where id = %s", [plain])) == [
+        (None,)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("headers", "complaint"),
+    [
+        ("[]", "must be a JSON object"),
+        ('{"a": 1}', "must be texts"),
+        (json.dumps({"a": "x" * 9_000}), "larger than 8 KiB"),
+    ],
+)
+def test_headers_that_are_no_texts_are_refused(engine: Engine, headers: str, complaint: str) -> None:
+    with pytest.raises(psycopg.errors.InvalidParameterValue, match=complaint):
+        engine.connection.execute("select holdfast.enqueue('mail', headers => %s)", [headers])

@@ -96,9 +96,12 @@ class EngineMachine(Producing, Working, Leading, Operating):
 @pytest.mark.requirement(
     "S0.24", "S1.29", "S2.11", "S2.12", "S2.13", "S3.26", "S3.30", "S4.6", "S4.13", "S4.20", "S4.21"
 )
-def test_every_job_is_in_one_place_and_every_run_is_accounted_for_whatever_happens(dsn: str) -> None:
+@pytest.mark.parametrize("usual", ["glance", pytest.param("engine", marks=pytest.mark.machine)])
+def test_every_job_is_in_one_place_and_every_run_is_accounted_for_whatever_happens(
+    dsn: str, usual: str
+) -> None:
     asked = settings.get_current_profile_name()
-    profile = settings.get_profile("deep" if asked == "deep" else "engine")
+    profile = settings.get_profile("deep" if asked == "deep" else usual)
     with Engine.on(dsn, START) as engine, psycopg.connect(dsn, autocommit=True) as rival:
         prepare(engine.connection)
         here = type("EngineMachine", (EngineMachine,), {"engine": engine, "rival": rival})

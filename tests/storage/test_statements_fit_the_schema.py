@@ -42,6 +42,11 @@ def filled(file: StatementFile[Any]) -> StatementFile[Any]:
         taken=taken,
         forgotten=with_parts("{part freed_and_forgotten jobs=forgettable}, "),
         otherwise=with_parts("{part unsettled_one}"),
+        refused="'lost'",
+        place="scheduled",
+        table="wait",
+        home="waiting",
+        key="job",
     )
 
 

@@ -6,7 +6,7 @@ from typing import Any, get_args
 
 import pytest
 
-from holdfast.cli.flows_output import mark
+from holdfast.cli.state_look import look
 from holdfast.domain.states import (
     FINAL_STATES,
     JOB_STATES,
@@ -108,13 +108,13 @@ def test_every_outcome_has_its_hooks_or_none(outcome: RunOutcome) -> None:
 
 @pytest.mark.parametrize("state", STEP_STATES)
 def test_every_state_has_its_mark(state: StepState) -> None:
-    assert len(mark(state)) == 1
+    assert len(look(state)[0]) == 1
 
 
 def test_a_word_that_newer_code_has_written_calls_no_hook_and_is_drawn_as_a_question() -> None:
     word: Any = "superseded"
     assert Hooks().told_of(word) == ()
-    assert mark(word) == "?"
+    assert look(word)[0] == "?"
 
 
 @pytest.mark.parametrize("state", get_args(FinalState))

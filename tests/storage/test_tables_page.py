@@ -32,18 +32,19 @@ def test_every_table_and_column_is_described(columns: dict[str, set[str]]) -> No
 
 
 def test_nothing_is_described_that_is_not_there(columns: dict[str, set[str]]) -> None:
-    assert SECTIONS.keys() - columns.keys() == {"enqueue"}
+    assert SECTIONS.keys() - columns.keys() == {"enqueue", "backlog"}
     for table, names in columns.items():
         listed = re.findall(r"^\| (`.*?) \|", SECTIONS[table], re.MULTILINE)
         assert set(re.findall(r"`(\w+)`", " ".join(listed))) - names == set(), table
 
 
-def test_every_parameter_of_enqueue_is_described_with_its_default(dsn: str) -> None:
+@pytest.mark.parametrize("function", ["enqueue", "backlog"])
+def test_every_parameter_of_a_function_is_described_with_its_default(dsn: str, function: str) -> None:
     with psycopg.connect(dsn) as connection:
         [(names,)] = connection.execute(
-            "select proargnames from pg_proc where proname = 'enqueue'"
+            "select proargnames from pg_proc where proname = %s", [function]
         ).fetchall()
-    assert re.findall(r"^\| `(\w+)` \|", SECTIONS["enqueue"], re.MULTILINE) == names
+    assert re.findall(r"^\| `(\w+)` \|", SECTIONS[function], re.MULTILINE) == names
 
 
 def test_the_partitions_are_named(dsn: str) -> None:
@@ -51,8 +52,17 @@ def test_the_partitions_are_named(dsn: str) -> None:
         rows = connection.execute(
             "select relname from pg_class where relispartition and relkind = 'r' order by 1"
         ).fetchall()
-    assert rows == [("ready_0",), ("ready_1",), ("ready_2",), ("ready_3",), ("ready_parked",)]
-    assert all(f"`{name}`" in SECTIONS["ready"] for name in ("ready_0", "ready_3", "ready_parked"))
+    assert rows == [
+        ("ready_0",),
+        ("ready_1",),
+        ("ready_2",),
+        ("ready_3",),
+        ("ready_gated",),
+        ("ready_parked",),
+    ]
+    assert all(
+        f"`{name}`" in SECTIONS["ready"] for name in ("ready_0", "ready_3", "ready_gated", "ready_parked")
+    )
 
 
 def test_the_examples_run(dsn: str) -> None:

@@ -10,6 +10,7 @@ from holdfast.domain.failure import Failure
 from holdfast.domain.job import NewJob, Policy, args_json
 from holdfast.domain.retention import Retention
 from holdfast.domain.transition import CancelJob, CompleteJob, FailJob, ReleaseJob, RetryJob, SnoozeJob
+from holdfast.domain.uniqueness import OnConflict
 from holdfast.errors import DuplicateJob
 from holdfast.storage import chores, jobs, operators
 from support.engine import SCHEMA, START, Engine
@@ -24,7 +25,7 @@ def keyed(
     return NewJob(Policy("mail", queue=queue), args_json(args or {}), unique_key=key, **when)
 
 
-def enqueue(engine: Engine, *new: NewJob, on_conflict: jobs.OnConflict = "existing") -> list[jobs.Enqueued]:
+def enqueue(engine: Engine, *new: NewJob, on_conflict: OnConflict = "existing") -> list[jobs.Enqueued]:
     return engine.hold(jobs.enqueue_many(SCHEMA, new, on_conflict=on_conflict, now=engine.now))
 
 

@@ -85,7 +85,7 @@ async def run(processes: Processes, function: Callable[..., Any], **arguments: A
     return await Run.of(function).on(processes, **arguments)
 
 
-def _complete(claimed: ClaimedRun, connection: object) -> Completion:
+def _complete(*_: object) -> Completion:
     raise NotImplementedError
 
 

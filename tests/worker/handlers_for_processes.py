@@ -297,6 +297,7 @@ def meet(mine: str, other: str) -> bool:
 def leave_a_thread_behind(context: Context, late: str) -> None:
     def go_on() -> None:
         _next_run_began.wait(30)
+        context.log.info("late")
         context.progress(1.0, note="late")
         _say(late, "said")
 

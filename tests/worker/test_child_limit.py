@@ -32,6 +32,7 @@ def states(dsn: str) -> dict[str, int]:
         return dict(connection.execute("select state, count(*) from holdfast.jobs group by 1").fetchall())
 
 
+@pytest.mark.machine  # starts many interpreters
 async def test_forty_jobs_that_need_a_core_each_all_succeed_at_once(
     app: App, dsn: str, tmp_path: Path
 ) -> None:

@@ -17,6 +17,7 @@ from holdfast.worker.fetcher import Fetcher
 from holdfast.worker.lease import Lease
 from holdfast.worker.slots import Slots
 from support.engine import SCHEMA, Engine
+from support.waiting import until
 
 
 class Begun:
@@ -37,7 +38,7 @@ class Begun:
 
 @asynccontextmanager
 async def fetching(
-    dsn: str, engine: Engine, begun: Begun, *, slots: int
+    dsn: str, engine: Engine, begun: Begun, *, slots: int, is_busy: bool = False
 ) -> AsyncIterator[tuple[Fetcher, Slots]]:
     worker = engine.worker()
     async with Database(dsn) as database:
@@ -47,11 +48,12 @@ async def fetching(
             SCHEMA,
             free,
             ("mail",),
-            poll=timedelta(seconds=5),
+            poll=timedelta(minutes=5),
             lease=lambda: Lease(worker, math.inf),
             begin=begun.begin,
             is_clogged=lambda: False,
             on_claimed=lambda _: None,
+            is_busy=lambda: is_busy,
         )
         yield fetcher, free
 
@@ -211,3 +213,39 @@ async def test_a_job_whose_claim_was_rolled_back_is_found_before_the_fetcher_sle
                 await asyncio.sleep(0)
                 slots.take("default", -slots.used)
     assert begun.jobs == [*jobs[:4], *jobs[5:], jobs[4]]
+
+
+@pytest.mark.parametrize("is_busy", [True, False])
+async def test_a_busy_worker_with_a_backlog_claims_for_half_of_its_slots_at_once(
+    dsn: str, is_busy: bool
+) -> None:
+    begun = Begun()
+    with Engine.on(dsn, now=None) as engine:
+        engine.run(enqueue(SCHEMA, [NewJob(Policy("mail"))] * 40, notify=False))
+        async with fetching(dsn, engine, begun, slots=8, is_busy=is_busy) as (fetcher, slots):
+            assert await fetcher.once()
+            assert await fetcher.once()
+            assert not await fetcher.once(), "no slot is free"
+            slots.give_back("default")
+            assert await fetcher.once() is not is_busy, "one slot is free"
+            slots.give_back("default")
+            slots.give_back("default")
+            assert await fetcher.once() is not is_busy
+            slots.give_back("default")
+            assert await fetcher.once()
+            await asyncio.sleep(0)
+    assert begun.claims == ([4, 4, 4] if is_busy else [4, 4, 1, 2, 1])
+
+
+async def test_slots_that_gather_are_claimed_for_in_time_although_the_others_stay_taken(dsn: str) -> None:
+    begun = Begun()
+    with Engine.on(dsn, now=None) as engine:
+        engine.run(enqueue(SCHEMA, [NewJob(Policy("mail"))] * 40, notify=False))
+        async with fetching(dsn, engine, begun, slots=8, is_busy=True) as (fetcher, slots):
+            fetching_on = asyncio.create_task(fetcher.run())
+            await until(lambda: slots.used == 8, "all slots are taken")
+            slots.give_back("default")
+            fetcher.slot_freed()
+            await until(lambda: begun.claims == [4, 4, 1], "it did not wait for the others for ever")
+            fetching_on.cancel()
+            await asyncio.wait([fetching_on])

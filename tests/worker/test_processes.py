@@ -16,10 +16,13 @@ import pytest
 from holdfast.domain.retry import Retry
 from holdfast.errors import InvalidInput, ProcessDied
 from holdfast.worker.claimed_run import Stop
+from holdfast.worker.current_run import current_run
 from holdfast.worker.failure_from_error import from_error
 from holdfast.worker.handler_requests import Cancel, Fail, RetryLater, Snooze
+from holdfast.worker.line_catcher import catcher
 from holdfast.worker.processes import Processes
 from holdfast.worker.processes.pickled_error import RaisedInChild
+from holdfast.worker.run_lines import RunLines
 from holdfast.worker.state_and_progress import state_text
 from support.waiting import until
 from worker import handlers_for_processes as handlers
@@ -223,6 +226,20 @@ async def test_a_thread_that_was_left_behind_does_not_speak_for_the_next_run(
     after = Run.of(handlers.wait_for)
     await after.on(processes, place=str(tmp_path / "late"))
     assert before.said == after.said == []
+
+
+async def test_a_line_of_a_thread_that_a_run_left_behind_is_not_that_of_the_next(
+    processes: Processes, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    await Run.of(handlers.leave_a_thread_behind).on(processes, late=str(tmp_path / "late"))
+    after = Run.of(handlers.wait_for)
+    after.claimed.lines = RunLines()
+    current_run.set(after.claimed)
+    with catcher.at_work():
+        await after.on(processes, place=str(tmp_path / "late"))
+    assert "late" in caplog.messages
+    assert after.claimed.lines.take() is None
 
 
 async def test_log_records_are_written_by_the_worker(

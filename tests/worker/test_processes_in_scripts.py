@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
+import pytest
 
 from holdfast import App
 from worker import shop_in_processes
@@ -94,6 +95,7 @@ def test_code_that_was_typed_in_is_refused() -> None:
     assert "move the job to a module" in done.stderr
 
 
+@pytest.mark.machine  # many child processes
 def test_a_worker_survives_what_handlers_do_to_their_processes_and_the_ledger_tells_it(dsn: str) -> None:
     done = _run(str(shop_in_processes.__file__), HOLDFAST_DSN=dsn)
     assert done.returncode == 0, done.stderr

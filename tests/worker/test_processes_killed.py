@@ -22,6 +22,8 @@ from worker import handlers_for_processes as handlers
 from worker import large_to_import, large_to_import_too
 from worker.handler_runs import Run, children, is_alive, numbers_in, run
 
+pytestmark = pytest.mark.machine  # many child processes
+
 MIB = 1024 * 1024
 
 

@@ -44,6 +44,42 @@ async def ends(*tasks: "asyncio.Task[Any]") -> list[Any]:
         return await asyncio.gather(*tasks)
 
 
+@pytest.fixture(params=["long calls", "short calls"])
+def usual(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What is known of the calls before: whether others may wait for them."""
+    if request.param == "short calls":
+        monkeypatch.setattr("holdfast.worker.job_threads._SHORT_SECONDS", 60)
+    return str(request.param)
+
+
+async def test_while_calls_are_short_as_many_wait_as_run_until_they_have_waited_too_long(
+    monkeypatch: pytest.MonkeyPatch, job_threads: JobThreads
+) -> None:
+    monkeypatch.setattr("holdfast.worker.job_threads._SHORT_SECONDS", 60)
+    begun: list[int] = []
+    go = threading.Event()
+
+    def hold() -> bool:
+        begun.append(1)
+        return go.wait(20)
+
+    loop = asyncio.get_running_loop()
+    job_threads.answer_to(ThreadAnswers())
+    calls = [ThreadCall(hold, loop.create_future()) for _ in range(SLOTS)]
+    for call in calls:
+        job_threads.begin(call)
+    await until(lambda: len(begun) == SLOTS // 2)
+    assert job_threads.count == SLOTS // 2
+    assert job_threads.look_in(), "they may wait a little"
+    assert job_threads.count == SLOTS // 2
+    assert job_threads.look_in(), "none of them has begun since"
+    await until(lambda: len(begun) == SLOTS)
+    assert not job_threads.look_in()
+    go.set()
+    assert await asyncio.wait_for(asyncio.gather(*(call.answer for call in calls if call.answer)), 30)
+
+
+@pytest.mark.usefixtures("usual")
 @pytest.mark.parametrize("quick", [0, 7])
 async def test_functions_that_block_run_side_by_side_in_as_many_threads_as_there_are_slots(
     threads: Threads, quick: int
@@ -84,6 +120,7 @@ async def test_functions_that_return_at_once_share_a_few_threads(threads: Thread
     assert len(set(idents)) < SLOTS
 
 
+@pytest.mark.usefixtures("usual")
 @pytest.mark.parametrize("behind", [0, 1, 5])
 @pytest.mark.parametrize("limit", [1, 2, SLOTS])
 async def test_an_end_does_not_wait_for_the_function_that_its_thread_runs_next(
@@ -100,6 +137,24 @@ async def test_an_end_does_not_wait_for_the_function_that_its_thread_runs_next(
     assert not any(task.done() for task in blocked)
     go.set()
     assert await ends(*blocked) == [True] * (1 + behind)
+    job_threads.close()
+    await until(lambda: job_threads.count == 0)
+
+
+async def test_an_end_that_a_thread_kept_to_itself_is_looked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It took the next call, for which others may wait, and that one blocks."""
+    monkeypatch.setattr("holdfast.worker.job_threads._SHORT_SECONDS", 60)
+    job_threads = JobThreads(1)
+    threads, first_may_end, go = Threads(job_threads), threading.Event(), threading.Event()
+    _, first = called(threads, lambda: first_may_end.wait(20))
+    blocked = [called(threads, lambda: go.wait(20))[1] for _ in range(2)]
+    await until(lambda: len(job_threads._waiting) == 2)
+    first_may_end.set()
+    async with asyncio.timeout(10):
+        assert await first
+    assert not any(task.done() for task in blocked)
+    go.set()
+    assert await ends(*blocked) == [True, True]
     job_threads.close()
     await until(lambda: job_threads.count == 0)
 

@@ -10,14 +10,12 @@ import psycopg
 import pytest
 
 from holdfast import App, Retry
-from holdfast.domain.outcome import Released
 from holdfast.errors import JobEnded, ProcessDied
 from holdfast.worker.claimed_run import Stop
-from holdfast.worker.handler_requests import EndWith
 from holdfast.worker.options import WorkerOptions
 from holdfast.worker.processes import Processes
+from holdfast.worker.processes.claims_ahead import ClaimsAhead
 from holdfast.worker.processes.places import Places
-from holdfast.worker.processes.turns import Turns
 from storage.interleaving.table_invariants import sound_at_the_end
 from support.waiting import until
 from worker import handlers_for_processes as handlers
@@ -42,64 +40,29 @@ async def held(processes: Processes, place: Path) -> tuple[int, "asyncio.Task[No
     return pid, task
 
 
-async def test_only_short_calls_let_others_wait_for_a_child() -> None:
-    turns = Turns(4)
-    assert turns.ahead == 0, "nothing is known of them"
-    turns.took(0.0001)
-    assert turns.ahead == 0, "too little is known of them"
-    for _ in range(50):
-        turns.took(0.0001)
-    assert turns.ahead == 4 * 16
-    for _ in range(100):
-        turns.took(0.02)
-    assert turns.ahead == 4 * 2
-    turns.took(10)
-    assert turns.ahead == 0
-
-
-async def test_calls_get_their_turn_in_order() -> None:
-    turns, order = Turns(1, patience=30), []
-    await turns.taken()
-
-    async def wait(number: int) -> None:
-        await turns.taken()
-        order.append(number)
-        turns.give_back()
-
-    async with asyncio.TaskGroup() as group:
-        for number in range(5):
-            group.create_task(wait(number))
-        await asyncio.sleep(0)
-        assert order == []
-        turns.give_back()
-    assert order == list(range(5))
-
-
-async def test_a_turn_that_comes_as_its_call_is_cancelled_goes_to_the_next() -> None:
-    turns = Turns(1, patience=30)
-    await turns.taken()
-    first, second = asyncio.create_task(turns.taken()), asyncio.create_task(turns.taken())
-    await asyncio.sleep(0)
-    turns.give_back()
-    first.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await first
-    async with asyncio.timeout(10):
-        await second
-
-
-async def test_a_call_that_waits_too_long_is_given_back_and_no_other_waits_from_then_on() -> None:
+def test_only_short_calls_let_others_wait_for_a_child() -> None:
     told: list[int] = []
-    turns = Turns(1, told.append, patience=0.01)
+    ahead = ClaimsAhead(4, told.append)
+    assert ahead.number == 0, "nothing is known of them"
+    ahead.took(0.0001)
+    assert ahead.number == 0, "too little is known of them"
+    for _ in range(90):
+        ahead.took(0.0001)
+    assert ahead.number == told[-1] == 4 * 64
     for _ in range(100):
-        turns.took(0.0001)
-    await turns.taken()
-    with pytest.raises(EndWith) as given_back:
-        await turns.taken()
-    assert given_back.value.outcome == Released()
-    assert told[-2:] == [16, 0]
-    turns.give_back()
-    await turns.taken()
+        ahead.took(0.02)
+    assert ahead.number == 4 * 2
+    ahead.took(10)
+    assert ahead.number == told[-1] == 0
+
+
+def test_after_calls_that_waited_too_long_no_other_waits() -> None:
+    told: list[int] = []
+    ahead = ClaimsAhead(1, told.append)
+    for _ in range(100):
+        ahead.took(0.0001)
+    ahead.were_late()
+    assert told[-2:] == [64, 0]
 
 
 async def test_claims_get_places_ahead_of_children_several_at_a_time_and_none_while_a_step_waits() -> None:

@@ -15,6 +15,7 @@ from holdfast.domain.outcome import AttemptOutcome, Cancelled, Failed, Released,
 from holdfast.domain.retention import Retention
 from holdfast.domain.ring import SEGMENTS, Pace, Ring, next_moves
 from holdfast.domain.transition import Run, decide
+from holdfast.domain.uniqueness import OnConflict
 from holdfast.errors import DuplicateJob
 from holdfast.postgres.conversation import Conversation, hold_blocking
 from holdfast.storage import chores, job_verbs, jobs, operators, ring, runs, workers
@@ -56,7 +57,7 @@ class Caller:
 
     def _unique(self) -> list[int]:
         keys = self.luck.sample("abcdefgh", self.luck.randint(1, 3))
-        on_conflict: jobs.OnConflict = self.luck.choice(["existing", "raise", "replace"])
+        on_conflict: OnConflict = self.luck.choice(["existing", "raise", "replace"])
         new = [self._new(unique_key=key) for key in keys]
         talk = jobs.enqueue_many(SCHEMA, new, on_conflict=on_conflict)
         return [row.job for row in hold_blocking(talk, self.session.run) if row.is_new]

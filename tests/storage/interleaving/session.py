@@ -10,6 +10,7 @@ import psycopg
 from holdfast.domain.job import NewJob, Policy, args_json
 from holdfast.domain.retention import Retention
 from holdfast.domain.transition import Transition
+from holdfast.domain.uniqueness import OnConflict
 from holdfast.postgres.conversation import Conversation, hold_blocking
 from holdfast.storage import chores, job_verbs, jobs, operators, ring, runs, workers
 from holdfast.storage.session import plan_as_written
@@ -50,7 +51,7 @@ class Session(Engine):
         self,
         key: str,
         *,
-        on_conflict: jobs.OnConflict = "existing",
+        on_conflict: OnConflict = "existing",
         policy: Policy | None = None,
         args: Mapping[str, object] | None = None,
         **when: Any,

@@ -43,11 +43,13 @@ FLAWS: dict[str, LiteralString] = {
           from holdfast.job j
           left join holdfast.unique_key k on k.queue = j.queue and k.key = j.unique_key
          where j.unique_key is not null and k.job is distinct from j.id
+           and not exists (select from holdfast.superseded s where s.job = j.id)
            and not exists (select from holdfast.ledger l where l.job = j.id and l.is_final)""",
     "keys of which nothing will ever remind": """
         select k.queue, k.key, k.job
           from holdfast.unique_key k
-         where not exists (select from holdfast.job j where j.id = k.job)
+         where k.until is null
+           and not exists (select from holdfast.job j where j.id = k.job)
            and not exists (select from holdfast.ledger l where l.job = k.job and l.is_final)""",
 }
 

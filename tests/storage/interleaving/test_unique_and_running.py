@@ -6,7 +6,7 @@ import psycopg
 import pytest
 
 from holdfast.domain.transition import Transition
-from holdfast.storage import jobs
+from holdfast.domain.uniqueness import OnConflict
 from storage.interleaving.prepared_jobs import DONE, MINUTE, RETRY, blocking_tallies, running
 from storage.interleaving.session import Session
 from storage.interleaving.stepped_sessions import Sessions
@@ -64,7 +64,7 @@ def test_a_claim_that_began_before_a_replace_never_runs_old_contents(sessions: S
 @pytest.mark.requirement("S2.12")
 @pytest.mark.parametrize("on_conflict", ["existing", "raise", "replace"])
 def test_an_enqueue_waits_for_the_settle_that_frees_its_key_and_is_new(
-    sessions: Sessions, on_conflict: jobs.OnConflict
+    sessions: Sessions, on_conflict: OnConflict
 ) -> None:
     caller, worker_side = sessions.open_as_caller(), sessions.open()
     worker, job, run = running(worker_side, unique_key="invoice 7")

@@ -16,7 +16,7 @@ from storage.state_machine.core import DAY, HOUR, MINUTE, SECOND, Core
 from support.engine import SCHEMA
 
 T = TypeVar("T")
-P = TypeVar("P", chores.Promoted, chores.Pass, chores.Expiry)
+P = TypeVar("P", chores.Promoted, chores.Pass, chores.Expiry, chores.Pruned)
 LOST, STALE = Failure("", "lease_lost"), Failure("", "stale_timeout")
 _lucks = st.sampled_from([0.0, 0.5])
 _limits = st.sampled_from([1, 500])

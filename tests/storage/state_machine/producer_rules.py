@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
 from holdfast.domain.job import NewJob, Policy
+from holdfast.domain.uniqueness import OnConflict
 from holdfast.errors import DuplicateJob
 from holdfast.storage import jobs
 from storage.state_machine.core import Core, one_of
@@ -31,7 +32,7 @@ class Producing(Core):
         asked=st.lists(new_jobs, min_size=1, max_size=5),
         on_conflict=st.sampled_from(["existing", "raise", "replace"]),
     )
-    def enqueue(self, asked: list[Asked], on_conflict: jobs.OnConflict) -> None:
+    def enqueue(self, asked: list[Asked], on_conflict: OnConflict) -> None:
         new = [each.at(self.now) for each in asked]
         conversation = jobs.enqueue_many(SCHEMA, new, on_conflict=on_conflict, now=self.now)
         if on_conflict == "raise" and self.has_duplicates(new):
