@@ -41,9 +41,12 @@ with clock as materialized (
 ), unrecorded as (
   delete from {schema}.checkpoint where %(from_start)s::boolean and job = any(array(select job from chosen))
 ), reopened as (
-  update {schema}.ledger
+  -- Joined, since before Postgres 17 two arrays are looked up in every combination; with the array of jobs, so that
+  -- whatever the statistics say, no plan reads the runs of other jobs.
+  update {schema}.ledger l
      set is_final = false, keep_until = null
-   where job = any(array(select job from chosen)) and run = any(array(select run from chosen))
+    from chosen c
+   where l.job = any(array(select job from chosen)) and l.job = c.job and l.run = c.run
 ), again as (
   select c.queue, least(greatest(c.priority, 0), 9) as priority, c.job, c.kind, c.attempt, clock.now as ready_at, c.deadline_at,
          c.limits, c.limit_keys, null::text[] as holds
