@@ -11,6 +11,7 @@ from hashlib import blake2b
 from benchmarks.bench import Bench, Scale
 from benchmarks.command import parse, run
 from benchmarks.figure import Figure, Target
+from benchmarks.telemetry.sdk import sdk_alone
 from benchmarks.ways.drained import NOTHING, UNFINISHED, drain, fill
 from benchmarks.ways.program import Program
 from benchmarks.ways.turns import Pair, Ran, in_turns, middle
@@ -57,7 +58,7 @@ def metrics(bench: Bench, extent: Extent) -> Iterator[Figure]:
 
 def tracing(bench: Bench, extent: Extent) -> Iterator[Figure]:
     """Every job has been enqueued by a traced program: its run's span has a parent, and a link."""
-    off, on, few = "not traced", "traced", f"1 of {_SAMPLED} traced"
+    off, on, few, none = "not traced", "traced", f"1 of {_SAMPLED} traced", "none sampled"
     found = in_turns(
         bench,
         extent.rounds,
@@ -65,6 +66,7 @@ def tracing(bench: Bench, extent: Extent) -> Iterator[Figure]:
             off: partial(_drained, bench, "receipts", NOTHING, extent.jobs),
             on: partial(_drained, bench, "traced_receipts", NOTHING, extent.jobs, origin=_all_sampled),
             few: partial(_drained, bench, "traced_receipts", NOTHING, extent.jobs, origin=_few_sampled),
+            none: partial(_drained, bench, "traced_receipts", NOTHING, extent.jobs, origin=_none_sampled),
         },
     )
     paid = in_turns(
@@ -92,6 +94,21 @@ def tracing(bench: Bench, extent: Extent) -> Iterator[Figure]:
         f"a no-op with a span of every {_SAMPLED}th run, against without",
         _middle(found[few], found[off]),
         Target.informative("x"),
+    )
+    yield _figure(
+        "tracing",
+        "a no-op with `Tracing` whose run is not sampled, against without",
+        _middle(found[none], found[off]),
+        Target("at_most", 1.25, "x"),
+    )
+    span = _middle(found[on], found[off])
+    alone = sdk_alone(extent.jobs)
+    yield Figure(
+        "tracing",
+        "of what a span costs a no-op's worker: made by the SDK alone",
+        alone / (span.ours.effort.workers - span.theirs.effort.workers),
+        Target.informative("%"),
+        f"{alone:.1f} µs",
     )
 
 
@@ -136,6 +153,10 @@ def _scraped(bench: Bench, jobs: int) -> Ran:
             assert b"holdfast_runs_total{" in answer.read()
 
     return _drained(bench, "receipts", NOTHING, jobs, "--metrics-port", str(port), meanwhile=scrape)
+
+
+def _none_sampled(number: int) -> str | None:
+    return _sent_in(number, is_sampled=False)
 
 
 def _all_sampled(number: int) -> str | None:

@@ -4,24 +4,13 @@ Spans are made by the SDK as a program sets it up, and thrown away where they wo
 takes is no cost of a job.
 """
 
-from collections.abc import Sequence
-
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
-
+from benchmarks.telemetry.sdk import to_nowhere
 from benchmarks.ways.bodies import PAY
 from benchmarks.ways.counted import tally
 from holdfast import App, Context
 from holdfast.integrations.opentelemetry import Tracing
 
-
-class Nowhere(SpanExporter):
-    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:  # noqa: ARG002  # as all exporters
-        return SpanExportResult.SUCCESS
-
-
-provider = TracerProvider()
-provider.add_span_processor(BatchSpanProcessor(Nowhere()))
+provider = to_nowhere()
 
 receipts = App()
 traced_receipts = App(middleware=[Tracing(provider)])

@@ -5,11 +5,14 @@ from collections.abc import Callable, Iterator
 
 import psycopg
 import pytest
+from opentelemetry import context as otel_context
 from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.trace import SpanKind, StatusCode
+from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
+from opentelemetry.sdk.trace.sampling import ALWAYS_ON
+from opentelemetry.trace import NonRecordingSpan, SpanContext, SpanKind, StatusCode, TraceFlags
 
 from holdfast import App, Context, Flow, Retry, Secret, Snooze
 from holdfast.errors import JobEnded
@@ -207,3 +210,94 @@ async def test_a_trace_that_begins_in_sql_goes_on_in_the_run(
     [run] = spans()
     assert trace.format_trace_id(run.context.trace_id) == parent.split("-")[1]
     assert trace.format_span_id(parent_of(run) or 0) == parent.split("-")[2]
+
+
+class CountedIds(RandomIdGenerator):
+    """Every span that is started draws one, also if nothing of it is kept."""
+
+    def __init__(self) -> None:
+        self.spans = 0
+
+    def generate_span_id(self) -> int:
+        self.spans += 1
+        return super().generate_span_id()
+
+
+UNSAMPLED = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-00"
+NOT_SAMPLED_HERE = trace.set_span_in_context(
+    NonRecordingSpan(SpanContext(trace_id=7, span_id=8, is_remote=False, trace_flags=TraceFlags(0)))
+)
+
+
+async def test_no_span_is_started_below_one_that_is_not_sampled(dsn: str) -> None:
+    ids = CountedIds()
+    provider = TracerProvider(id_generator=ids)
+    parents: list[str] = []
+    async with App(dsn, middleware=[Tracing(provider)]) as app:
+
+        @app.job
+        async def child(ctx: Context) -> None:
+            parents.append(ctx.headers["traceparent"])
+
+        @app.flow
+        async def order(flow: Flow) -> None:
+            await flow.step("charge", lambda: 1)
+            await flow.call(child)
+
+        token = otel_context.attach(NOT_SAMPLED_HERE)
+        handle = await order.enqueue()
+        otel_context.detach(token)
+        async with app.worker():
+            await handle.result("30s")
+    assert parents == ["00-00000000000000000000000000000007-0000000000000008-00"]
+    assert ids.spans == 0
+
+
+async def test_the_handlers_own_spans_are_not_sampled_either(
+    dsn: str, provider: TracerProvider, spans: Spans
+) -> None:
+    tracer = provider.get_tracer("shop")
+    async with App(dsn, middleware=[Tracing(provider)]) as app:
+
+        @app.job
+        async def work() -> None:
+            with tracer.start_as_current_span("inside"):
+                pass
+
+        with psycopg.connect(dsn) as connection:
+            query = "select holdfast.enqueue('work', headers => jsonb_build_object('traceparent', %s::text))"
+            [(job,)] = connection.execute(query, [UNSAMPLED])
+        async with app.worker():
+            await app.handle(job).result("30s")
+    assert spans() == []
+
+
+async def test_a_sampler_that_does_not_follow_the_parent_is_asked(
+    dsn: str, exporter: InMemorySpanExporter, spans: Spans
+) -> None:
+    provider = TracerProvider(sampler=ALWAYS_ON)
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    async with App(dsn, middleware=[Tracing(provider)]) as app:
+
+        @app.job
+        async def work() -> None: ...
+
+        token = otel_context.attach(NOT_SAMPLED_HERE)
+        handle = await work.enqueue()
+        otel_context.detach(token)
+        async with app.worker():
+            await handle.result("30s")
+    assert [span.name for span in spans()] == ["send default", "process default"]
+
+
+async def test_the_global_provider_may_be_set_after_the_app_is_made(
+    dsn: str, provider: TracerProvider, spans: Spans, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with App(dsn, middleware=[Tracing()]) as app:
+
+        @app.job
+        async def work() -> None: ...
+
+        monkeypatch.setattr(trace, "_TRACER_PROVIDER", provider)
+        await work.enqueue()
+    assert [span.name for span in spans()] == ["send default"]

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
+import msgspec
+
 from holdfast.domain.job import check_name
 from holdfast.errors import InvalidInput
 
@@ -44,5 +46,10 @@ def check_headers(headers: object) -> None:
 
 
 def _read(origin: str | None) -> dict[str, Any]:
-    read = json.loads(origin) if origin else None
+    if not origin:
+        return {}
+    try:
+        read = msgspec.json.decode(origin)
+    except msgspec.DecodeError:  # it knows no half of a pair of surrogates, which a column of json may hold
+        read = json.loads(origin)
     return read if isinstance(read, dict) else {}
