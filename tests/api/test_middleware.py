@@ -3,7 +3,13 @@
 import asyncio
 import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, suppress
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    asynccontextmanager,
+    contextmanager,
+    suppress,
+)
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
@@ -247,6 +253,37 @@ async def test_an_error_that_a_middleware_swallows_is_a_success_without_a_result
 
         async with app.worker():
             assert await (await work.enqueue()).result("30s") is None
+
+
+async def test_a_manager_that_counts_as_false_is_entered_and_asked_for_once(dsn: str) -> None:
+    said: list[str] = []
+
+    class Leases(AbstractAsyncContextManager[None]):
+        """Empty, and so false."""
+
+        def __len__(self) -> int:
+            return 0
+
+        async def __aenter__(self) -> None:
+            said.append("entered")
+
+        async def __aexit__(self, *error: object) -> None:
+            said.append("left")
+
+    class Leasing(Middleware):
+        def running(self, ctx: Context) -> Leases:
+            said.append(f"asked for {ctx.job.kind}")
+            return Leases()
+
+    async with app_with(dsn, Leasing()) as app:
+
+        @app.job
+        async def work() -> None:
+            said.append("called")
+
+        async with app.worker():
+            await (await work.enqueue()).result("30s")
+    assert said == ["asked for work", "entered", "called", "left"]
 
 
 async def test_an_enqueue_that_a_middleware_refuses_writes_nothing(dsn: str) -> None:

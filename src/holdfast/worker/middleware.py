@@ -101,7 +101,7 @@ async def run_within(claimed: "ClaimedRun", context: "Context", call: Callable[[
     inside: list[AbstractContextManager[Any]] = []
     async with AsyncExitStack() as stack:
         for one in running:
-            manager = first or one.running(context)
+            manager = one.running(context) if first is None else first  # which may be empty, and so false
             if isinstance(manager, AbstractContextManager) and in_thread:
                 inside.append(manager)
             else:
