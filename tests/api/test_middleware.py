@@ -364,6 +364,30 @@ async def test_a_rerun_keeps_the_headers(dsn: str) -> None:
             assert await app.handle(again).result("30s") == "acme"
 
 
+@pytest.mark.parametrize("number", ["0", "1e400 + 0.5", "1e5000"])
+async def test_headers_are_read_beside_a_number_that_no_float_or_int_of_python_holds(
+    dsn: str, number: str
+) -> None:
+    """As a program may leave it in SQL: Postgres keeps numbers of any length."""
+    async with app_with(dsn, Tenancy()) as app:
+
+        @app.job
+        async def work(ctx: Context) -> str:
+            return ctx.headers["tenant"]
+
+        TENANT.set("acme")
+        handle = await work.enqueue()
+        with psycopg.connect(dsn) as connection:
+            connection.execute(
+                f"update holdfast.job set origin = origin || jsonb_build_object('number', {number})"
+            )
+        assert (await app.jobs.show(handle.id)).headers == {"tenant": "acme"}
+        again = await app.jobs.rerun(handle.id)
+        async with app.worker():
+            assert await handle.result("30s") == "acme"
+            assert await app.handle(again).result("30s") == "acme"
+
+
 def test_a_header_is_text_of_limited_size(dsn: str) -> None:
     class Sending(Middleware):
         def __init__(self, value: Any) -> None:

@@ -2,7 +2,9 @@
 
 import json
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
+
+from holdfast.domain.origin import read_origin
 
 GroupState = Literal["running", "finishing", "cancelling", "ended", "cancelled"]
 """`running`: members have not ended. `finishing`: all of them have, and the job that follows has not.
@@ -96,12 +98,12 @@ def with_group(origin: str | None, group: EndedGroup) -> str:
         "expired": counts.expired,
         "gone": counts.gone,
     }
-    return json.dumps(_read(origin) | {"group": told}, ensure_ascii=False)
+    return json.dumps(read_origin(origin) | {"group": told}, ensure_ascii=False)
 
 
 def group_of(origin: str | None) -> EndedGroup | None:
     """The group that a job with this origin follows; None for any other, and for one written by hand."""
-    match _read(origin).get("group"):
+    match read_origin(origin).get("group"):
         case {
             "id": int(group),
             "members": int(members),
@@ -116,8 +118,3 @@ def group_of(origin: str | None) -> EndedGroup | None:
             counts = GroupCounts(members, succeeded, failed, cancelled, expired, gone)
             return EndedGroup(group, name if isinstance(name, str) else None, counts)
     return None
-
-
-def _read(origin: str | None) -> dict[str, Any]:
-    read = json.loads(origin) if origin else None
-    return read if isinstance(read, dict) else {}

@@ -5,11 +5,10 @@ are a part of its origin.
 import json
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, Final
-
-import msgspec
+from typing import Final
 
 from holdfast.domain.job import check_name
+from holdfast.domain.origin import read_origin
 from holdfast.errors import InvalidInput
 
 LIMIT: Final = 8 * 1024
@@ -18,7 +17,7 @@ _NONE: Final[Mapping[str, str]] = MappingProxyType({})
 
 def headers_of(origin: str | None) -> Mapping[str, str]:
     """Those of a job with this origin. What is not text, because it was written by hand, is left out."""
-    found = _read(origin).get("headers")
+    found = read_origin(origin).get("headers")
     if not isinstance(found, dict):
         return _NONE
     return MappingProxyType({name: value for name, value in found.items() if isinstance(value, str)})
@@ -27,7 +26,7 @@ def headers_of(origin: str | None) -> Mapping[str, str]:
 def with_headers(origin: str | None, headers: Mapping[str, str]) -> str | None:
     """The origin with these headers in place of its own."""
     check_headers(headers)
-    rest = {name: value for name, value in _read(origin).items() if name != "headers"}
+    rest = {name: value for name, value in read_origin(origin).items() if name != "headers"}
     if headers:
         rest["headers"] = dict(headers)
     return json.dumps(rest, ensure_ascii=False) if rest else None
@@ -43,13 +42,3 @@ def check_headers(headers: object) -> None:
     size = len(json.dumps(dict(headers), ensure_ascii=False).encode("utf-8", "surrogatepass"))
     if size > LIMIT:
         raise InvalidInput(f"headers take {size:,} bytes, the limit is {LIMIT:,}: pass a reference instead")
-
-
-def _read(origin: str | None) -> dict[str, Any]:
-    if not origin:
-        return {}
-    try:
-        read = msgspec.json.decode(origin)
-    except msgspec.DecodeError:  # it knows no half of a pair of surrogates, which a column of json may hold
-        read = json.loads(origin)
-    return read if isinstance(read, dict) else {}

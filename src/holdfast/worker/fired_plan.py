@@ -1,8 +1,9 @@
 """The plan of a schedule that a job was fired for, read from the job's origin."""
 
-import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
+
+from holdfast.domain.origin import read_origin
 
 _LATE = frozenset({"caught_up", "backfilled"})
 
@@ -26,7 +27,7 @@ class Plan:
 
 def plan_of(origin: str | None) -> Plan | None:
     """None for a job that no schedule fired."""
-    match json.loads(origin) if origin else None:
+    match read_origin(origin):
         case {
             "schedule": str(schedule),
             "scope": str(scope),
