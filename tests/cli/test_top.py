@@ -23,9 +23,12 @@ from holdfast.cli.shared_options import opened
 from holdfast.cli.top import ask
 from holdfast.cli.top_panels import PANELS, Snapshot, shares
 from holdfast.cli.top_screen import View, _Asker, frame
+from holdfast.domain.limits import LimitSpec
 from holdfast.errors import DataRefused
 from holdfast.insights.overview_records import Attention
 from holdfast.postgres.schema import Schema
+from holdfast.storage.limit_rules import declare
+from support.engine import SCHEMA, Engine
 from support.proxy import Proxy
 
 Captured = pytest.CaptureFixture[str]
@@ -79,6 +82,15 @@ def test_one_view_is_plain_when_it_is_piped(left: str, capsys: Captured) -> None
         assert "‖ paused: mailboxes full" in more[heads + 2]
         assert out.count("nothing is running") == 1
         assert "no worker is running" in more[-1]
+
+
+def test_a_closed_limit_is_among_the_warnings(left: str, capsys: Captured) -> None:
+    with Engine.on(left, now=None) as engine:
+        engine.hold(declare(SCHEMA, {"stripe": LimitSpec(total=3)}))
+    assert main(["limits", "close", "stripe", "--reason", "billing is down"]) == 0
+    assert main(["top", "--once"]) == 0
+    line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("! The limit"))
+    assert line.endswith(' ago ("billing is down"); no job waits.')
 
 
 def test_q_quits_and_gives_the_terminal_back(top: Terminal) -> None:

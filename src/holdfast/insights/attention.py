@@ -10,6 +10,7 @@ from holdfast.domain.duration import compact
 from holdfast.insights.overview_records import Attention
 from holdfast.insights.queue_records import QueueStatus
 from holdfast.insights.stats_records import Figures, Stats
+from holdfast.storage.limits_shown import LIMIT_CAP, TroubledRow
 from holdfast.storage.statistics import OverviewRow, ScheduleRow
 from holdfast.telemetry.events import NobodyServes
 
@@ -29,6 +30,7 @@ class Seen:
     row: OverviewRow
     queues: Sequence[QueueStatus]
     unserved: Sequence[NobodyServes]
+    limits: Sequence[TroubledRow]
     schedules: Sequence[ScheduleRow]
     last_hour: Stats
     recent: Stats
@@ -41,9 +43,13 @@ def attention(seen: Seen) -> tuple[Attention, ...]:
         *_no_leader(seen),
         *_unserved(seen),
         *_oldest(seen),
+        *_stuck(seen),
         *_failing(seen),
+        *_stopped(seen),
         *_schedules(seen),
         *_paused(seen),
+        *_closed(seen),
+        *_stopped_keys(seen),
         *_silent(seen),
     )
 
@@ -128,6 +134,20 @@ def _oldest(seen: Seen) -> Iterator[Attention]:
             )
 
 
+def _stuck(seen: Seen) -> Iterator[Attention]:
+    """While somebody leads: without a leader nobody is admitted, and there is a better reason."""
+    for limit in seen.limits:
+        if limit.stuck_for is not None and seen.row.leader is not None:
+            yield Attention(
+                "limit_stuck",
+                limit.name,
+                f'{_gated(limit).capitalize()} for the limit "{limit.name}", the oldest for '
+                f"{_rounded(limit.stuck_for)}, although no job holds a permit.",
+                "The leader admits them: look for errors in its log, and for leaders of a release without "
+                "limits; see: holdfast fsck",
+            )
+
+
 def _failing(seen: Seen) -> Iterator[Attention]:
     hour = {each.name: each.figures for each in seen.last_hour.kinds}
     for each in seen.recent.kinds:
@@ -150,6 +170,20 @@ def _share_before(recent: Figures, hour: Figures | None) -> float:
         return 0.0
     failed, succeeded = hour.failed - recent.failed, hour.succeeded - recent.succeeded
     return failed / (failed + succeeded) if failed > 0 and succeeded >= 0 else 0.0
+
+
+def _stopped(seen: Seen) -> Iterator[Attention]:
+    for limit in seen.limits:
+        if limit.open_until is not None:
+            since = limit.open_until - (limit.pause or timedelta())
+            yield Attention(
+                "limit_stopped",
+                limit.name,
+                f'The breaker of the limit "{limit.name}" stopped it {_rounded(limit.now - since)} ago after '
+                f"{_failures(limit.failures)} in a row, for another "
+                f"{_rounded(limit.open_until - limit.now)}; {_gated(limit)}.",
+                f"See why: holdfast failures list; let jobs start now: holdfast limits open {limit.name}",
+            )
 
 
 def _schedules(seen: Seen) -> Iterator[Attention]:
@@ -189,6 +223,44 @@ def _paused(seen: Seen) -> Iterator[Attention]:
             )
 
 
+def _closed(seen: Seen) -> Iterator[Attention]:
+    for limit in seen.limits:
+        if limit.closed_at is not None:
+            why = f' ("{limit.closed_reason}")' if limit.closed_reason else ""
+            until = limit.closed_until
+            end = f", for another {_rounded(until - limit.now)}" if until is not None else ""
+            yield Attention(
+                "limit_closed",
+                limit.name,
+                f'The limit "{limit.name}" was closed {_rounded(limit.now - limit.closed_at)} ago{end}{why}; '
+                f"{_gated(limit)}.",
+                f"Open it with: holdfast limits open {limit.name}",
+                "note",
+            )
+        elif limit.is_zero:
+            yield Attention(
+                "limit_closed",
+                limit.name,
+                f'An operator has set the limit "{limit.name}" to 0, so that no job starts; {_gated(limit)}.',
+                f"Go back to what code says with: holdfast limits reset {limit.name}",
+                "note",
+            )
+
+
+def _stopped_keys(seen: Seen) -> Iterator[Attention]:
+    for limit in seen.limits:
+        if limit.stopped_keys:
+            keys = "1 key" if limit.stopped_keys == 1 else f"{limit.stopped_keys:,} keys"
+            yield Attention(
+                "limit_keys_stopped",
+                limit.name,
+                f'{keys} of the limit "{limit.name}" {"is" if limit.stopped_keys == 1 else "are"} closed, or '
+                f"stopped by a breaker or a handler; {_gated(limit)} for the limit.",
+                f"See which: holdfast limits show {limit.name}",
+                "note",
+            )
+
+
 def _silent(seen: Seen) -> Iterator[Attention]:
     row = seen.row
     workers = zip(row.silent, row.silent_hosts, row.silent_pids, row.silent_since, row.are_lost, strict=True)
@@ -212,6 +284,16 @@ def _waiting(queue: QueueStatus | None) -> str:
 
 def _jobs(waiting: int) -> str:
     return "1 job waits" if waiting == 1 else f"{waiting:,} jobs wait"
+
+
+def _gated(limit: TroubledRow) -> str:
+    if limit.waiting > LIMIT_CAP:
+        return f"{LIMIT_CAP:,}+ jobs wait"
+    return _jobs(limit.waiting) if limit.waiting else "no job waits"
+
+
+def _failures(count: int) -> str:
+    return "1 failure" if count == 1 else f"{count:,} failures"
 
 
 def _plans(count: int) -> str:

@@ -3,7 +3,7 @@
 import json
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypedDict
 
 from holdfast.domain.duration import compact
 from holdfast.domain.limits import LimitSpec, Rate, effective, from_json
@@ -133,9 +133,7 @@ def limit_status(row: LimitRow) -> LimitStatus:
         stopped_keys=row.shut_keys,
         failures=row.failures,
         open_for=_left(row.open_until, row.now),
-        closed_at=row.closed_at,
-        closed_until=row.closed_until,
-        closed_reason=row.closed_reason,
+        **_closing(row),
         is_removed=row.removed_at is not None,
         kinds=tuple(row.kinds),
         set_keys=tuple(row.set_keys),
@@ -158,9 +156,7 @@ def key_status(row: LimitKeyRow, limit: LimitStatus) -> LimitKeyStatus:
         failures=row.failures,
         stopped_for=stopped,
         free_in=_left(row.due_at, row.now) if stopped is None and row.waiting else None,
-        closed_at=row.closed_at,
-        closed_until=row.closed_until,
-        closed_reason=row.closed_reason,
+        **_closing(row),
     )
 
 
@@ -174,6 +170,19 @@ def rate_text(rate: Rate | None) -> str | None:
         return None
     more = ", strict" if rate.strict else f", burst {rate.burst:,}" if rate.burst > 1 else ""
     return f"{rate.count:,} per {compact(rate.window)}{more}"
+
+
+class _Closing(TypedDict):
+    closed_at: datetime | None
+    closed_until: datetime | None
+    closed_reason: str | None
+
+
+def _closing(row: LimitRow | LimitKeyRow) -> _Closing:
+    """What is closed until a time stays written down when that is over; it is open then."""
+    if row.closed_until is not None and row.closed_until <= row.now:
+        return _Closing(closed_at=None, closed_until=None, closed_reason=None)
+    return _Closing(closed_at=row.closed_at, closed_until=row.closed_until, closed_reason=row.closed_reason)
 
 
 def _left(moment: datetime | None, now: datetime) -> timedelta | None:

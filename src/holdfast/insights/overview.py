@@ -14,6 +14,7 @@ from holdfast.insights.stats import read_stats
 from holdfast.insights.stats_records import Stats
 from holdfast.postgres.conversation import Conversation, ask
 from holdfast.postgres.schema import Schema
+from holdfast.storage.limits_shown import troubled_limits
 from holdfast.storage.operators import queues
 from holdfast.storage.statistics import STATE_CAP, OverviewRow, ScheduleRow, overview, overview_plans
 from holdfast.storage.unserved import known_names, unserved
@@ -40,6 +41,7 @@ def see(schema: Schema, patience: timedelta, now: datetime | None = None) -> Con
         row=row,
         queues=[status_of(each) for each in (yield from ask(queues(schema, now=now)))],
         unserved=(yield from _unserved(schema, now)),
+        limits=(yield from ask(troubled_limits(schema, patience=patience, now=now))),
         schedules=(yield from ask(overview_plans(schema, now=now))),
         last_hour=(yield from read_stats(schema, since=_HOUR, now=now)),
         recent=(yield from read_stats(schema, since=RECENT, has_spreads=False, now=now)),

@@ -16,18 +16,22 @@ AttentionReason = Literal[
     "kind_unknown",
     "workers_quiet",
     "oldest_waiting",
+    "limit_stuck",
     "failure_rate",
+    "limit_stopped",
     "plans_missed",
     "schedule_error",
     "queue_paused",
+    "limit_closed",
+    "limit_keys_stopped",
     "worker_silent",
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """Something to look at. `reason` and `subject` (a queue, kind, schedule or worker) are for programs;
-    `sentence` says what is the matter, `advice` what to do. A `note` is past, or was asked for.
+    """Something to look at. `reason` and `subject` (a queue, kind, limit, schedule or worker) are for
+    programs; `sentence` says what is the matter, `advice` what to do. A `note` is past, or was asked for.
     """
 
     reason: AttentionReason

@@ -57,6 +57,26 @@ class LimitKeyRow(NamedTuple):
     now: datetime
 
 
+class TroubledRow(NamedTuple):
+    """A limit that an operator should know of. `is_zero`: a number of permits is set to 0.
+    `open_until`: its breaker is open, for `pause` in all. `stuck_for`: a job that nothing seems to keep has
+    waited for so long. `waiting` jobs are counted up to 10,000, one more if there are more.
+    """
+
+    name: str
+    closed_at: datetime | None
+    closed_until: datetime | None
+    closed_reason: str | None
+    is_zero: bool
+    open_until: datetime | None
+    pause: timedelta | None
+    failures: int
+    stopped_keys: int
+    stuck_for: timedelta | None
+    waiting: int
+    now: datetime
+
+
 class HolderRow(NamedTuple):
     """A job that holds a permit; since when it runs, if it does."""
 
@@ -77,6 +97,7 @@ class Ahead(NamedTuple):
 _AHEAD = statement("gate_ahead", Ahead, is_repeatable=True)
 _LIST = statement("limit_list", LimitRow, is_repeatable=True)
 _KEYS = statement("limit_keys_list", LimitKeyRow, is_repeatable=True)
+_TROUBLED = statement("overview_limits", TroubledRow, is_repeatable=True)
 _HOLDERS = statement("limit_holders", HolderRow, is_repeatable=True)
 
 
@@ -105,6 +126,15 @@ def limit_keys(
     """A page of keys, or the one that is named."""
     check_limit(most)
     return _KEYS.with_params(schema, limit=limit, key=key, after=after, most=most, cap=KEY_CAP, now=now)
+
+
+def troubled_limits(
+    schema: Schema, *, patience: timedelta, now: datetime | None = None
+) -> Statement[TroubledRow]:
+    """Those that are closed or stopped, wholly or in part, and those at which a job has waited for longer
+    than `patience` although nothing holds a permit.
+    """
+    return _TROUBLED.with_params(schema, patience=patience, cap=LIMIT_CAP + 1, now=now)
 
 
 def limit_holders(
