@@ -1,12 +1,19 @@
 """New jobs are counted once, however late their transaction commits."""
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
+import psycopg
 import pytest
 
 from holdfast.postgres.database import Database
+from holdfast.postgres.embedded import EmbeddedServer
+from holdfast.postgres.migrations.runner import migrate
+from holdfast.storage.migrations import packaged
 from holdfast.worker.chores.enqueue_counter import EnqueueCounter
 from support.engine import SCHEMA, Engine
+from support.server_faults import restart
 
 
 @pytest.fixture
@@ -80,6 +87,27 @@ async def test_a_job_of_a_prepared_transaction_is_counted_once(
         late.connection.execute("commit prepared 'mail'")
     await counter.once()
     assert counted(engine) == 1
+
+
+async def test_a_job_that_was_prepared_before_a_restart_is_counted_once(tmp_path: Path) -> None:
+    """The restart gives its transaction another name."""
+    settings = {"fsync": "off", "max_prepared_transactions": "5"}
+    with EmbeddedServer.start(tmp_path, settings=settings) as server:
+        with psycopg.connect(server.dsn) as connection:
+            migrate(connection, SCHEMA, packaged())
+        async with Database(server.dsn) as database:
+            counter = EnqueueCounter(database, SCHEMA)
+            with Engine.on(server.dsn, now=None) as late:
+                late.connection.execute("begin")
+                late.enqueue()
+                await counter.once()
+                late.connection.execute("prepare transaction 'mail'")
+            await asyncio.to_thread(restart, server, "fast")
+            await counter.once()
+            with Engine.on(server.dsn, now=None) as engine:
+                engine.connection.execute("commit prepared 'mail'")
+                await counter.once()
+                assert counted(engine) == 1
 
 
 async def test_a_turn_without_new_jobs_asks_once(database: Database, engine: Engine) -> None:
