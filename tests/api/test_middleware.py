@@ -365,9 +365,7 @@ async def test_a_rerun_keeps_the_headers(dsn: str) -> None:
 
 
 @pytest.mark.parametrize("number", ["0", "1e400 + 0.5", "1e5000"])
-async def test_headers_are_read_beside_a_number_that_no_float_or_int_of_python_holds(
-    dsn: str, number: str
-) -> None:
+async def test_headers_are_read_beside_a_number_that_python_cannot_hold(dsn: str, number: str) -> None:
     """As a program may leave it in SQL: Postgres keeps numbers of any length."""
     async with app_with(dsn, Tenancy()) as app:
 

@@ -6,6 +6,9 @@ from holdfast.domain.retention import Retention
 from holdfast.domain.transition import CompleteJob
 from holdfast.storage import runs
 from holdfast.storage.completions import RunToComplete, complete_one
+from holdfast.storage.limit_rules import close
+from holdfast.storage.limits import admit_direct
+from holdfast.storage.shared_limits import look_at_limit
 from storage.gate import (
     admit,
     admit_once,
@@ -70,6 +73,24 @@ def test_an_admitter_does_not_wait_for_a_settle_that_takes_a_lane_along(sessions
     worker_side.commit()
     assert lanes(leader) == {}
     assert_runs_next(leader, worker, second)
+
+
+@pytest.mark.parametrize("key", [None, "acme"])
+def test_a_limit_that_is_closed_after_the_leader_has_looked_lets_nobody_pass(
+    sessions: Sessions, key: str | None
+) -> None:
+    operator, leader = sessions.open_many(2)
+    declare(leader, per_key=1)
+    leader.worker()
+    enqueue(leader, limited("acme"))
+    leader.begin()
+    assert leader.one(look_at_limit(SCHEMA, "stripe", now=leader.now)).is_direct
+    operator.run(close(SCHEMA, "stripe", key=key, now=operator.now))
+    assert leader.one(admit_direct(SCHEMA, "stripe", now=leader.now)).passed == 0
+    leader.commit()
+    assert admit(leader) == 0
+    operator.run(close(SCHEMA, "stripe", key=key, opens=True, now=operator.now))
+    assert admit(leader) == 1
 
 
 def test_a_settle_that_is_rolled_back_keeps_its_permit(sessions: Sessions) -> None:
