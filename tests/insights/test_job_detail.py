@@ -7,12 +7,15 @@ from datetime import timedelta
 
 import pytest
 
-from holdfast import App, Context, Flow, Middleware, OutgoingJob, Retry, Secret
+from holdfast import App, Context, Flow, Limit, Middleware, OutgoingJob, Retry, Secret
 from holdfast.cli.jobs_output import detail_facts, facts
 from holdfast.domain.redaction import MASK
 from holdfast.domain.traceback_frames import frames_of, own_frame
 from holdfast.errors import JobEnded, JobNotFound
+from holdfast.storage.limit_rules import declare
+from storage.gate import admit
 from support.blocking_in_a_loop import both_colours
+from support.engine import SCHEMA, Engine
 from support.waiting import until
 
 
@@ -167,3 +170,51 @@ bank.Refused: no
     assert own is not None
     assert (own.file, own.line, own.function) == ("/srv/shop/jobs.py", 12, "charge")
     assert own_frame("") is None
+
+
+async def test_the_limits_of_a_job_are_told_with_where_it_stands(app: App, dsn: str) -> None:
+    accounts, cpu = app.limit("accounts", per_key=1), app.limit("cpu", total=1)
+
+    @app.job(limit=[accounts.by("account"), cpu])
+    async def sync(account: str) -> None: ...
+
+    with Engine.on(dsn, now=None) as engine:
+        worker = engine.worker(kinds=("sync",))
+        engine.hold(declare(SCHEMA, {"accounts": accounts.spec, "cpu": cpu.spec}))
+        first, second, third = [
+            handle.id for handle in await app.enqueue_many(map(sync.call, ["acme", "acme", "bolt"]))
+        ]
+        admit(engine)
+        engine.claim(worker, kinds=("sync",))
+    told = {
+        job: [(limit.name, limit.key, limit.permit) for limit in (await app.jobs.show(job)).limits]
+        for job in (first, second, third)
+    }
+    assert told == {
+        first: [("accounts", "acme", "held"), ("cpu", None, "held")],
+        second: [("accounts", "acme", "awaited"), ("cpu", None, None)],
+        third: [("accounts", "bolt", "held"), ("cpu", None, "awaited")],
+    }
+    assert [line for name, line in facts(await app.jobs.show(second)) if name == "limit"] == [
+        "accounts, key acme: waits at the gate, see: holdfast limits show accounts --key acme",
+        "cpu: needs no permit now",
+    ]
+    lines = [line for name, line in facts(await app.jobs.show(third)) if name == "limit"]
+    assert lines[0] == "accounts, key bolt: holds a permit"
+
+
+async def test_a_job_that_keeps_its_permit_until_its_next_attempt_says_so(app: App) -> None:
+    @app.job(limit=Limit(key="account", per_key=1, hold="job"), retry=Retry(backoff="1h"))
+    async def sync(account: str) -> None:
+        raise ValueError("not yet")
+
+    handle = await sync.enqueue("acme")
+    async with app.worker():
+
+        async def is_retrying() -> bool:
+            return (await app.jobs.show(handle.id)).summary.is_retrying
+
+        await until(is_retrying)
+    assert [limit.permit for limit in (await app.jobs.show(handle.id)).limits] == ["held"]
+    await app.jobs.cancel(handle.id)
+    assert [limit.permit for limit in (await app.jobs.show(handle.id)).limits] == [None]

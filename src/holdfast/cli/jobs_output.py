@@ -4,7 +4,8 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from datetime import datetime
-from typing import Any
+from shlex import quote
+from typing import Any, assert_never
 
 import click
 
@@ -16,7 +17,7 @@ from holdfast.cli.terminal import visible
 from holdfast.cli.wording import spoken
 from holdfast.domain.redaction import MASK
 from holdfast.domain.traceback_frames import Frame
-from holdfast.insights.job_records import JobDetail, JobPage, JobRun, JobSummary
+from holdfast.insights.job_records import JobDetail, JobLimit, JobPage, JobRun, JobSummary
 
 COLUMNS = Columns(
     ("ID", "KIND", "STATE", "QUEUE", "TRY", "CREATED", "WHEN", "ARGS", "ERROR"),
@@ -105,10 +106,26 @@ def _given(detail: JobDetail) -> Iterator[tuple[str, str]]:
     if detail.schedule is not None:
         scope = f", scope {detail.scope}" if detail.scope else ""
         yield "schedule", f"{detail.schedule}{scope}, planned for {moment(detail.plan_time)} UTC"
+    for limit in detail.limits:
+        yield "limit", _limited(limit)
     for group in detail.groups:
         yield "group", f"{group}, see: holdfast groups show {group}"
     if job.parent is not None and job.parent not in detail.groups:
         yield "flow", f"called by job {job.parent}"
+
+
+def _limited(limit: JobLimit) -> str:
+    name = limit.name if limit.key is None else f"{limit.name}, key {limit.key}"
+    match limit.permit:
+        case "held":
+            return f"{name}: holds a permit"
+        case "awaited":
+            only = "" if limit.key is None else f" --key {quote(limit.key)}"
+            return f"{name}: waits at the gate, see: holdfast limits show {quote(limit.name)}{only}"
+        case None:
+            return f"{name}: needs no permit now"
+        case _ as never:
+            assert_never(never)
 
 
 def _debounced(since: datetime, until: datetime | None, now: datetime) -> str:

@@ -1,7 +1,8 @@
 """Shows one job in full: its runs and errors, its result, the plan that fired it, the jobs that it called."""
 
 import json
-from typing import Any
+from collections.abc import Sequence
+from typing import Any, Literal
 
 from holdfast.domain.failure import recorded_error
 from holdfast.domain.headers import headers_of
@@ -13,7 +14,7 @@ from holdfast.insights.explanation import explain
 from holdfast.insights.gate_explanation import explain_gate
 from holdfast.insights.job_list import FoundJob, find_job, list_page, shown_args
 from holdfast.insights.job_logs import newest
-from holdfast.insights.job_records import Explanation, JobDetail, JobRun, RunError
+from holdfast.insights.job_records import Explanation, JobDetail, JobLimit, JobRun, JobSummary, RunError
 from holdfast.postgres.conversation import Conversation, ask
 from holdfast.postgres.schema import Schema
 from holdfast.storage.explaining import circumstances
@@ -55,6 +56,7 @@ def show_job(schema: Schema, job: int, declared: Redactions) -> Conversation[Job
         plan_time=plan.time if plan else None,
         is_flow=detail.has_steps,
         groups=tuple(detail.groups),
+        limits=_limits(found),
         children=called.jobs,
         has_more_children=called.next is not None,
         logs=logs,
@@ -82,6 +84,29 @@ def explained(schema: Schema, found: FoundJob) -> Conversation[Explanation]:
     if explanation.reason == "limit_reached":
         return (yield from explain_gate(schema, summary, explanation))
     return explanation
+
+
+def _limits(found: FoundJob) -> tuple[JobLimit, ...]:
+    row = found.row
+    return tuple(
+        JobLimit(name, key or None, _permit(found.summary, name, row.kept_limits))
+        for name, key in zip(row.limits, row.limit_keys, strict=True)
+    )
+
+
+def _permit(job: JobSummary, limit: str, kept: Sequence[str]) -> Literal["held", "awaited"] | None:
+    """It follows from where the job is: limits are passed in the order of their names."""
+    match job.state:
+        case "running":
+            return "held"
+        case "ready":
+            return None if job.is_parked else "held"
+        case "gated" if job.limit == limit:
+            return "awaited"
+        case "gated":
+            return "held" if job.limit is not None and limit < job.limit else None
+        case _:
+            return "held" if limit in kept else None
 
 
 def _result(runs: list[LedgerEntry], redaction: Redaction) -> Any:

@@ -186,11 +186,22 @@ class Explanation:
 
 
 @dataclass(frozen=True, slots=True)
+class JobLimit:
+    """A limit that a job has to pass, with its key there, if it has one. `permit`: `held`, or `awaited` at
+    the gate; None while it needs none, because it has ended, waits for its time or for an earlier limit.
+    """
+
+    name: str
+    key: str | None
+    permit: Literal["held", "awaited"] | None
+
+
+@dataclass(frozen=True, slots=True)
 class JobDetail:
     """One job in full. `summary` is what a list shows of it; `args` and `result` have a mask in place of
     secrets, and so have its `headers`. `schedule`, `scope` and `plan_time` are set if a schedule fired it.
     `is_flow`: it has steps, which `app.flows.show` tells. `groups` are those that it is a member of or
-    follows. `logs` are its newest kept log lines,
+    follows, `limits` those that it has to pass, in this order. `logs` are its newest kept log lines,
     `app.jobs.logs` has the others. `explanation` says why it is not running, as `app.jobs.explain` does.
     `unique_until`: it keeps its unique key until then, even if it ends before. `debounced_since`: the first
     enqueue that its debounce put off; `debounced_until`: it is put off no longer than until then.
@@ -213,6 +224,7 @@ class JobDetail:
     plan_time: datetime | None
     is_flow: bool
     groups: tuple[int, ...]
+    limits: tuple[JobLimit, ...]
     children: tuple[JobSummary, ...]
     has_more_children: bool
     logs: tuple[LogLine, ...]

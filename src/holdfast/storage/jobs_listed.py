@@ -88,6 +88,9 @@ class JobDetailRow(NamedTuple):
     unique_until: datetime | None
     debounced_since: datetime | None
     debounced_until: datetime | None
+    limits: list[str]
+    limit_keys: list[str]
+    kept_limits: list[str]
 
     @property
     def args(self) -> str:
