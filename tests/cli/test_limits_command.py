@@ -66,13 +66,39 @@ def test_a_limit_is_set_and_reset(left: str, capsys: Captured) -> None:
     text = told(
         capsys, "limits", "set", "stripe", "--total", "20", "--rate", "90/10s:5", "--reason", "launch"
     )
-    assert text == 'limit "stripe" is set; go back to what code says with: holdfast limits reset stripe\n'
+    assert text == (
+        'limit "stripe" is set: total 3 → 20, rate none → 90 per 10s, burst 5; go back to what code says '
+        "with: holdfast limits reset stripe\n"
+    )
     assert "2 per key, 20 in all, 90 per 10s, burst 5" in told(capsys, "limits", "list")
-    assert told_json(capsys, "limits", "set", "stripe", "--rate", "none")["rate"] is None
-    told(capsys, "limits", "set", "stripe", "--key", "acme", "--weight", "2")
+    set_to_none = told_json(capsys, "limits", "set", "stripe", "--rate", "none")
+    assert (set_to_none["rate"], set_to_none["was"]) == (None, {"rate": "90 per 10s, burst 5"})
+    assert "total 20, as before, turns off → on;" in told(
+        capsys, "limits", "set", "stripe", "--total", "20", "--turns"
+    )
+    text = told(capsys, "limits", "set", "stripe", "--key", "acme", "--weight", "2", "--per-key", "1")
+    assert 'key "acme" of limit "stripe" is set: per_key none → 1, weight none → 2;' in text
     assert "weight 2" in told(capsys, "limits", "show", "stripe")
     told(capsys, "limits", "reset", "stripe", "--key", "acme")
     assert told_json(capsys, "limits", "reset", "stripe")["total"] == 3
+
+
+def test_a_breaker_is_set_and_taken_away(left: str, capsys: Captured) -> None:
+    text = told(capsys, "limits", "set", "stripe", "--breaker", "5/30s:key")
+    assert "breaker none → 5 failures in a row of each key, then 30s;" in text
+    assert "breaker" in told(capsys, "limits", "show", "stripe")
+    text = told(capsys, "limits", "set", "stripe", "--breaker", "none")
+    assert "breaker 5 failures in a row of each key, then 30s → none;" in text
+    for wrong in ("5", "x/30s", "5/30s:all", "5/soon"):
+        assert main(["limits", "set", "stripe", "--breaker", wrong]) == 2
+        assert wrong.rpartition("/")[2] in capsys.readouterr().err
+
+
+def test_a_key_that_nobody_uses_is_told(left: str, capsys: Captured) -> None:
+    assert "waits for one, and nothing is set for it: it is idle, or nobody ever used it" in told(
+        capsys, "limits", "show", "stripe", "--key", "acne"
+    )
+    assert "nobody ever used it" not in told(capsys, "limits", "show", "stripe", "--key", "acme")
 
 
 def test_a_limit_is_closed_opened_and_removed(left: str, capsys: Captured) -> None:

@@ -2,11 +2,14 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import timedelta
+from typing import Any
 
 import psycopg
 import pytest
 
 from holdfast import App, Breaker, CloseLimit, Context, Limit, Rate, Retry
+from holdfast.domain.duration import LONGEST
 from holdfast.errors import InvalidInput
 from support.waiting import until
 
@@ -102,6 +105,45 @@ async def test_a_handler_closes_its_key_and_runs_again_without_losing_an_attempt
         await busy.result("30s")
     assert seen == [("busy", 1), ("other", 1), ("busy", 1), ("busy", 1)]
     assert (await app.fsck()).is_sound
+
+
+@pytest.mark.parametrize(
+    ("given", "seconds"),
+    [(30, 30), (0.5, 0.5), ("30", 30), (" 1.5 ", 1.5), ("30s", 30), (timedelta(minutes=1), 60), (0, 0)],
+)
+def test_how_long_a_limit_is_closed_is_a_length_or_a_number_of_seconds(given: Any, seconds: float) -> None:
+    assert CloseLimit("stripe", retry_after=given).retry_after == timedelta(seconds=seconds)
+
+
+def test_a_limit_is_closed_for_a_hundred_years_at_most() -> None:
+    assert CloseLimit("stripe", retry_after=10**300).retry_after == LONGEST
+
+
+@pytest.mark.parametrize(
+    "given",
+    [None, True, -1, float("nan"), float("inf"), "9" * 400, "soon", "Fri, 31 Dec 1999 23:59:59 GMT", []],
+)
+def test_anything_else_is_refused_with_what_to_give(given: Any) -> None:
+    with pytest.raises(InvalidInput, match=r"retry_after .*such as"):
+        CloseLimit("stripe", retry_after=given)
+
+
+async def test_a_breaker_that_an_operator_has_set_counts_every_failure(app: App) -> None:
+    stripe = app.limit("stripe", total=1)
+
+    @app.job(limit=stripe, retry=Retry(max_attempts=1))
+    async def charge(number: int) -> None:
+        raise ValueError("a bad card")
+
+    async with app.worker():
+        await app.limits.set("stripe", breaker=Breaker(failures=2, pause="1h"))
+        await app.enqueue_many(charge.call(n) for n in range(3))
+
+        async def is_stopped() -> bool:
+            return (await app.limits.show("stripe")).limit.open_for is not None
+
+        await until(is_stopped)
+        assert (await app.limits.show("stripe")).limit.waiting == 1
 
 
 async def test_a_handler_that_closes_an_unknown_limit_waits_all_the_same(app: App) -> None:

@@ -1,6 +1,7 @@
 """`holdfast limits`: what each limit allows, who holds its permits and who waits; change it."""
 
 from collections.abc import Callable
+from dataclasses import asdict
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -8,13 +9,21 @@ import click
 
 from holdfast.app import App
 from holdfast.cli.formats import as_json as told_as_json
-from holdfast.cli.limits_output import COLUMNS, facts, list_row, print_holders, print_keys
+from holdfast.cli.limits_output import (
+    COLUMNS,
+    changes,
+    facts,
+    list_row,
+    print_holders,
+    print_keys,
+    settings_of,
+)
 from holdfast.cli.listing import Listed, after_option, listing
 from holdfast.cli.operations import by_option
 from holdfast.cli.options import Command, WholeNumber, length
 from holdfast.cli.shared_options import json_option, opened, read_until, where
 from holdfast.cli.table import print_facts
-from holdfast.domain.limits import Rate
+from holdfast.domain.limits import Breaker, Rate
 from holdfast.insights.limit_records import LimitStatus
 from holdfast.postgres.schema import Schema
 
@@ -67,6 +76,11 @@ def show(
         click.echo(told_as_json(found))
         return
     print_facts((found.limit.name, "limit"), facts(found.limit))
+    if key is not None and not found.keys:
+        click.echo(
+            f'\nnobody holds a permit of the key "{key}" or waits for one, and nothing is set for it: it is '
+            "idle, or nobody ever used it"
+        )
     print_keys(found)
     print_holders(found)
 
@@ -93,6 +107,22 @@ def _rate_or_none(ctx: click.Context, param: click.Parameter, value: str | None)
     return Rate(int(count), per=window, burst=int(burst) if colon else 1)
 
 
+def _breaker_or_none(ctx: click.Context, param: click.Parameter, value: str | None) -> Breaker | str | None:
+    """`5/30s`, `5/30s:key` for each key."""
+    if value is None or value == "none":
+        return value
+    failures, slash, rest = value.partition("/")
+    pause, colon, whose = rest.partition(":")
+    if not slash or not failures.isdecimal() or (colon and whose != "key"):
+        raise click.BadParameter(
+            f"{value!r} is no breaker: give 5/30s to stop for 30s after 5 failures in a row, 5/30s:key to do "
+            "so for each key, or `none`",
+            ctx,
+            param,
+        )
+    return Breaker(failures=int(failures), pause=length(ctx, param, pause), per_key=bool(colon))
+
+
 def _part_option(
     name: str, help_text: str, read: Callable[..., Any], metavar: str
 ) -> Callable[[Command], Command]:
@@ -108,6 +138,12 @@ def _part_option(
     "--rate", "How many start in a length of time, such as 90/10s or 90/10s:5.", _rate_or_none, "RATE"
 )
 @_part_option("--rate-per-key", "The same for each key.", _rate_or_none, "RATE")
+@_part_option(
+    "--breaker",
+    "After how many failures in a row to stop, and for how long, such as 5/30s or 5/30s:key.",
+    _breaker_or_none,
+    "BREAKER",
+)
 @click.option("--turns/--no-turns", default=None, help="Whether keys take turns.")
 @click.option(
     "--weight", type=float, metavar="NUMBER", help="The key's share of the turns: 2 is twice as many."
@@ -124,6 +160,7 @@ def set_(
     per_key: int | str | None,
     rate: Rate | str | None,
     rate_per_key: Rate | str | None,
+    breaker: Breaker | str | None,
     turns: bool | None,
     weight: float | None,
     reason: str | None,
@@ -133,15 +170,27 @@ def set_(
     as_json: bool,
 ) -> None:
     """Change what a limit allows, until it is reset: a deploy does not change it back."""
-    named: dict[str, Any] = {"total": total, "per_key": per_key, "rate": rate, "rate_per_key": rate_per_key}
+    named: dict[str, Any] = {
+        "total": total,
+        "per_key": per_key,
+        "rate": rate,
+        "rate_per_key": rate_per_key,
+        "breaker": breaker,
+    }
     given = {name: None if value == "none" else value for name, value in named.items() if value is not None}
+    asked = [*given, *(["turns"] if turns is not None else []), *(["weight"] if weight is not None else [])]
     with opened(dsn, schema) as app:
+        before = app.limits.show_sync(limit, key=key)
         status = app.limits.set_sync(
             limit, key=key, **given, turns=turns, weight=weight, by=by, reason=reason
         )
+        after = app.limits.show_sync(limit, key=key)
+    was, now = settings_of(before, key, asked), settings_of(after, key, asked)
+    told = {**asdict(status), "was": was}
     _tell(
-        status,
-        f"{_named(limit, key)} is set; go back to what code says with: {_reset(limit, key)}",
+        told,
+        f"{_named(limit, key)} is set: {changes(was, now)}; go back to what code says with: "
+        f"{_reset(limit, key)}",
         as_json=as_json,
     )
 

@@ -1,7 +1,8 @@
 """How limits, their keys and the holders of their permits look."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
 import click
 
@@ -57,6 +58,34 @@ def facts(limit: LimitStatus) -> Iterator[tuple[str, str]]:
     if limit.kinds:
         yield "jobs", ", ".join(limit.kinds)
     yield "state", _state(limit) or "open"
+
+
+def settings_of(found: LimitDetail, key: str | None, names: Sequence[str]) -> dict[str, Any]:
+    """What these settings are, of the limit or of one key, which has only what was set for it."""
+    settled: object = found.limit if key is None else next(iter(found.keys), None)
+    return {name: getattr(settled, name, None) for name in names}
+
+
+def changes(was: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """`total 3 → 20, rate none → 90 per 10s`."""
+    return ", ".join(
+        f"{name} {_setting(was[name])} → {_setting(now[name])}"
+        if was[name] != now[name]
+        else f"{name} {_setting(now[name])}, as before"
+        for name in now
+    )
+
+
+def _setting(value: object) -> str:
+    match value:
+        case None:
+            return "none"
+        case bool():
+            return "on" if value else "off"
+        case int() | float():
+            return f"{value:,g}" if isinstance(value, float) else f"{value:,}"
+        case _:
+            return str(value)
 
 
 def _state(limit: LimitStatus) -> str:

@@ -2,6 +2,7 @@
 failed attempt.
 """
 
+import re
 from collections.abc import Mapping
 from datetime import timedelta
 
@@ -9,6 +10,9 @@ from holdfast.domain.duration import LONGEST, duration
 from holdfast.domain.limits import Limit
 from holdfast.domain.outcome import AttemptOutcome
 from holdfast.errors import InvalidInput
+
+_SECONDS = re.compile(r"\s*\d+(?:\.\d+)?\s*", re.ASCII)
+_ENDLESS = float("inf")
 
 
 class HandlerRequest(Exception):  # not an error
@@ -53,13 +57,16 @@ class Fail(HandlerRequest):
 class CloseLimit(HandlerRequest):
     """Let no job of this limit start for a while, such as after a 429, and run this one again afterwards;
     this attempt does not count: `raise CloseLimit(stripe, key="acme", retry_after="30s")`. Without a key:
-    this job's own, of a limit that has keys.
+    this job's own, of a limit that has keys. A bare number means seconds here, also as text: so does that of
+    the header Retry-After.
     """
 
-    def __init__(self, limit: Limit | str, *, retry_after: str | timedelta, key: str | None = None) -> None:
+    def __init__(
+        self, limit: Limit | str, *, retry_after: str | float | timedelta, key: str | None = None
+    ) -> None:
         self.limit = limit if isinstance(limit, str) else limit.name
         self.key = key
-        self.retry_after = duration(retry_after, name="retry_after")
+        self.retry_after = _seconds_or_length(retry_after)
         super().__init__(f'limit "{self.limit}" is closed for {self.retry_after}')
 
 
@@ -82,6 +89,22 @@ class EndWith(HandlerRequest):
     def __init__(self, outcome: AttemptOutcome) -> None:
         self.outcome = outcome
         super().__init__(f"came to {outcome}")
+
+
+def _seconds_or_length(given: object) -> timedelta:
+    seconds: object = given
+    if isinstance(given, str):
+        if not _SECONDS.fullmatch(given):
+            return duration(given, name="retry_after")
+        seconds = float(given)
+    if isinstance(seconds, timedelta):
+        return seconds
+    if not isinstance(seconds, int | float) or isinstance(seconds, bool) or not 0 <= seconds < _ENDLESS:
+        raise InvalidInput(
+            f"retry_after is {given!r}: give the seconds of a Retry-After header, such as 30, a length of "
+            'time such as "30s", or a timedelta'
+        )
+    return timedelta(seconds=min(seconds, LONGEST.total_seconds()))
 
 
 def _check_errors(errors: object) -> None:
